@@ -35,6 +35,6 @@ func (s *Store) Backup(ctx context.Context, w io.Writer) (int64, error) {
 	if err != nil {
 		return 0, store.Wrap(backend, "backup", err)
 	}
-	n, err := snapshot.Backup(ctx, w, s.db.Unmark)
+	n, err := snapshot.Backup(ctx, w, s.db.DropWatermark)
 	return n, store.Wrap(backend, "backup", boltfile.WithRemedy(err, boltfile.Restore))
 }

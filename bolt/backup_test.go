@@ -56,7 +56,7 @@ func TestBackup(t *testing.T) {
 				t.Fatal(err)
 			}
 			if err := db.View(func(tx *bbolt.Tx) error {
-				if tx.Bucket([]byte("brim.meta")).Get(markKey) != nil {
+				if tx.Bucket([]byte("brim.meta")).Get(watermarkKey) != nil {
 					t.Error("the copy refers to a journal")
 				}
 				return nil
@@ -81,7 +81,7 @@ func TestBackup(t *testing.T) {
 // TestBackupUnderLoad: no decision that was acknowledged before a backup is missing in it, and no
 // transaction is torn, although the changes of a write are many commits.
 func TestBackupUnderLoad(t *testing.T) {
-	s := openTemp(t, &Options{logRegion: 64 << 10})
+	s := openTemp(t, &Options{logSegment: 64 << 10})
 	var stop atomic.Bool
 	var wg sync.WaitGroup
 	var filled [4]atomic.Int64

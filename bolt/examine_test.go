@@ -60,12 +60,12 @@ func TestExamineEveryPage(t *testing.T) {
 // TestExamineJournal examines a file with its journal, with a damaged or foreign one, or with none,
 // and compares the answer with that of Open.
 func TestExamineJournal(t *testing.T) {
-	path := journaled(t, &Options{logRegion: 64 << 10})
+	path := journaled(t, &Options{logSegment: 64 << 10})
 	file, log := bytesOf(t, path), bytesOf(t, path+kv.LogSuffix)
 	closed := openTemp(t, nil)
 	fillup(t, closed, "k", 1)
 	closeStore(t, closed)
-	other := journaled(t, &Options{logRegion: 64 << 10})
+	other := journaled(t, &Options{logSegment: 64 << 10})
 	damaged := bytes.Clone(log)
 	damaged[4096+(64<<10)+40]++ // in the first frame
 	for _, c := range []struct {

@@ -48,12 +48,12 @@ func longFills(prefix string, n int) []store.Txn {
 // the file has room again, the store has all that it acknowledged, and no more.
 func TestFileThatCannotGrow(t *testing.T) {
 	failed := pausing{"could not be written to the file", make(chan string, 100), make(chan struct{})}
-	s := openTemp(t, &Options{logRegion: 512 << 10, Logger: slog.New(slog.NewTextHandler(failed, nil))})
+	s := openTemp(t, &Options{logSegment: 512 << 10, Logger: slog.New(slog.NewTextHandler(failed, nil))})
 	apply := func(txns []store.Txn) error { _, err := s.Apply(t.Context(), txns...); return err }
 	fillup(t, s, "k", 1)
 	fillup(t, s, "k", 1)
 	database(s).MaxSize = 1
-	if err := apply(longFills("first", 900)); err != nil { // most of a region
+	if err := apply(longFills("first", 900)); err != nil { // most of a segment
 		t.Fatal(err)
 	}
 	// tried waits until the file was tried, and calls then, which lets the store go on.
@@ -72,7 +72,7 @@ func TestFileThatCannotGrow(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	fill("second", 150) // begins the other region
+	fill("second", 150) // begins the other segment
 	tried("second", func() {
 		fill("third", 1)
 		failed.goOn <- struct{}{}
@@ -123,7 +123,7 @@ func TestNothingToJournal(t *testing.T) {
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s := openTemp(t, &Options{logRegion: tiny})
+			s := openTemp(t, &Options{logSegment: tiny})
 			end := func() []byte { // of the file and of the journal
 				log, err := os.ReadFile(s.db.File().Path() + kv.LogSuffix)
 				if err != nil && !errors.Is(err, fs.ErrNotExist) {

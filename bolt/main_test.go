@@ -36,10 +36,10 @@ func newTestClock() *brimtest.Clock {
 
 // Parts of the format of a file, which package kv writes.
 var (
-	formatKey  = []byte("format")
-	fileFormat = byte(1)
-	markKey    = []byte("journal")
-	markSize   = 49
+	formatKey    = []byte("format")
+	fileFormat   = byte(1)
+	watermarkKey = []byte("journal")
+	markSize     = 49
 )
 
 // steady does not leak and is never full.

@@ -14,14 +14,13 @@ import (
 
 // Open opens the store in the file at path, and creates the file if there is none.
 //
-// The file belongs to this store until it is closed. If the file is open elsewhere, in this
-// process or another, Open waits for [Options.LockTimeout] and then answers
-// [store.ErrUnavailable]. A file that is cut short, empty, or not brim's is [store.ErrCorrupt] and
-// left as it is. So is a file with damage that can hide a bucket, in a key, a page or the totals;
-// the remedy is the last backup, see [Store.Backup]. If only the records of some buckets are damaged,
-// Open succeeds and logs their number: calls that need one of these buckets answer
-// [store.ErrCorrupt], and a Delete of the bucket mends it. A file written by a newer version of brim
-// is [errors.ErrUnsupported].
+// The file belongs to this store until it is closed. If the file is open elsewhere, in this process
+// or another, Open waits for [Options.LockTimeout] and then answers [store.ErrUnavailable]. A file
+// that is cut short, empty, or not brim's is [store.ErrCorrupt] and left as it is. So is a file
+// with damage that can hide a bucket, in a key, a page or the totals; the remedy is the last
+// backup, see [Store.Backup]. If only the records of some buckets are damaged, Open succeeds and
+// logs their number: calls that need one of these buckets answer [store.ErrCorrupt], and a Delete
+// of the bucket mends it. A file written by a newer version of brim is [errors.ErrUnsupported].
 //
 // # Journal
 //
@@ -99,7 +98,7 @@ func newStore(o Options, mode kv.Mode) *Store {
 // engine returns the options of the database.
 func (s *Store) engine(table string) kv.Options {
 	o := kv.Options{
-		Table: table, Mode: s.mode, Window: s.options.RelaxedWindow, Region: s.options.region(),
+		Table: table, Mode: s.mode, Window: s.options.RelaxedWindow, Segment: s.options.segment(),
 		LockTimeout: s.options.LockTimeout, FileMode: s.options.FileMode, NoVerify: s.options.NoVerify,
 		Logger: s.options.Logger,
 	}
@@ -127,7 +126,7 @@ func init() {
 		return kv.Parts{DB: s.db, Clock: s.clock}
 	}
 	kv.TxOf = func(of any, fn func(*kv.Tx) error) error {
-		j, ok := of.(*joined)
+		j, ok := of.(*txStore)
 		if !ok || j.tx != nil {
 			return boltfile.Unavailable("the store is not one that Update has given", nil)
 		}

@@ -59,10 +59,10 @@ type Options struct {
 	NoJournal bool
 
 	// LogSize is the size of the journal in bytes; 0 means [DefaultLogSize]. The file has this size
-	// from the beginning, and takes room on the disk as the journal fills. Up to two halves of changed
-	// buckets are kept in memory, some 250 bytes each. A smaller journal needs less memory, and writes
-	// each page of the file more often. A store that finds a journal goes on with it as it is. LogSize
-	// is at least 64 KiB. Stores without a journal ignore it.
+	// from the beginning, and takes room on the disk as the journal fills. Up to two halves of
+	// changed buckets are kept in memory, some 250 bytes each. A smaller journal needs less memory,
+	// and writes each page of the file more often. A store that finds a journal goes on with it as
+	// it is. LogSize is at least 64 KiB. Stores without a journal ignore it.
 	LogSize int64
 
 	// PruneEvery starts a goroutine that removes empty buckets at this interval, until Close; 0
@@ -74,15 +74,15 @@ type Options struct {
 	// use the default.
 	Name string
 
-	// Logger is told of damage, of stored times that are not believed, of jumps of the wall clock by
-	// more than MaxSkew, of compactions and of pruning at intervals. Nil means silence.
+	// Logger is told of damage, of stored times that are not believed, of jumps of the wall clock
+	// by more than MaxSkew, of compactions and of pruning at intervals. Nil means silence.
 	Logger *slog.Logger
 
 	// Trace is told of each flush to the journal or, without a journal, of each commit: how many
 	// requests shared it, how long it took, and why it failed.
 	Trace store.Trace
 
-	logRegion int64 // of the journal, in bytes; 0 means half of LogSize; for tests
+	logSegment int64 // of the journal, in bytes; 0 means half of LogSize; for tests
 }
 
 const (
@@ -91,8 +91,8 @@ const (
 	maxLogSize  = 1 << 30
 )
 
-// region returns the size of a region of the journal, which has two; 0 means the default.
-func (o *Options) region() int64 { return cmp.Or(o.logRegion, o.LogSize/2&^4095) }
+// segment returns the size of a segment of the journal, which has two; 0 means the default.
+func (o *Options) segment() int64 { return cmp.Or(o.logSegment, o.LogSize/2&^4095) }
 
 // withDefaults returns a copy of o, which may be nil, with its zero fields filled in.
 func (o *Options) withDefaults() (Options, error) {

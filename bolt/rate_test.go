@@ -15,13 +15,13 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// TestRefusalsChangeTheRateOnce refuses amounts under another leak rate than the one last written. The
-// first refusal ends the time at the old rate, and is as durable as a fill. Later ones at the same
-// rate write nothing, and an amount that can never fit writes nothing either.
+// TestRefusalsChangeTheRateOnce refuses amounts under another leak rate than the one last written.
+// The first refusal ends the time at the old rate, and is as durable as a fill. Later ones at the
+// same rate write nothing, and an amount that can never fit writes nothing either.
 func TestRefusalsChangeTheRateOnce(t *testing.T) {
 	for name, open := range map[string]func(path string, clock func() time.Time) *Store{
 		"journal": func(path string, clock func() time.Time) *Store {
-			return openAt(t, path, &Options{Clock: clock, logRegion: tiny})
+			return openAt(t, path, &Options{Clock: clock, logSegment: tiny})
 		},
 		"no journal": func(path string, clock func() time.Time) *Store {
 			return openAt(t, path, &Options{Clock: clock, NoJournal: true})

@@ -19,7 +19,7 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// tiny makes regions that some tens of changes fill.
+// tiny makes segments that some tens of changes fill.
 const tiny = 4096
 
 // copyTo copies the files of a store that is open, as a kill would leave them.
@@ -105,8 +105,9 @@ func TestStrangePairs(t *testing.T) {
 	}
 }
 
-// journalFirst is the offset of the first frame of a journal: generation 1 is in the second region.
-var journalFirst = 4096 + kv.DefaultRegion
+// journalFirst is the offset of the first frame of a journal: generation 1 is in the second
+// segment.
+var journalFirst = 4096 + kv.DefaultSegment
 
 func replace(t *testing.T, path, by string) {
 	t.Helper()
@@ -138,7 +139,7 @@ func filesOf(t *testing.T, dir string) (files [][]byte) {
 
 // TestOldFile puts an old copy of the file beside a journal that has gone on since.
 func TestOldFile(t *testing.T) {
-	s := openTemp(t, &Options{logRegion: tiny})
+	s := openTemp(t, &Options{logSegment: tiny})
 	for range 3 {
 		fillup(t, s, "k", 1)
 	}
@@ -213,7 +214,7 @@ func TestNoJournalCanBeMade(t *testing.T) {
 func TestFullJournal(t *testing.T) {
 	// The bubble's clock stands still while the disk works, so a slow disk ends no context.
 	synctest.Test(t, func(t *testing.T) {
-		s := openTemp(t, &Options{logRegion: tiny})
+		s := openTemp(t, &Options{logSegment: tiny})
 		for range 3 {
 			fillup(t, s, "k", 1)
 		}

@@ -39,18 +39,19 @@ func TestReplayIsLogged(t *testing.T) {
 	}
 }
 
-// TestDamagedMark damages the mark of the journal in the file. A file with such a mark may need a
-// journal, so no Open takes it for a file that needs none, whether the journal is there or not.
-func TestDamagedMark(t *testing.T) {
+// TestDamagedWatermark damages the watermark of the journal in the file. A file with such a
+// watermark may need a journal, so no Open takes it for a file that needs none, whether the journal
+// is there or not.
+func TestDamagedWatermark(t *testing.T) {
 	for _, missing := range []bool{false, true} {
 		for _, noVerify := range []bool{false, true} {
 			for _, at := range []int{0, 1, 17, 25, 33, markSize - 1} { // a byte of each part
 				t.Run(fmt.Sprintf("missing %v, unverified %v, byte %d", missing, noVerify, at), func(t *testing.T) {
-					path := journaled(t, &Options{logRegion: tiny})
+					path := journaled(t, &Options{logSegment: tiny})
 					editMeta(t, path, func(meta *bbolt.Bucket) error {
-						mark := bytes.Clone(meta.Get(markKey))
-						mark[at] ^= 1
-						return meta.Put(markKey, mark)
+						watermark := bytes.Clone(meta.Get(watermarkKey))
+						watermark[at] ^= 1
+						return meta.Put(watermarkKey, watermark)
 					})
 					if missing {
 						if err := os.Remove(path + kv.LogSuffix); err != nil {

@@ -58,7 +58,7 @@ func BenchmarkSize(b *testing.B) {
 
 // TestSizeCountsTheJournal: the size of a store is that of its file and of its journal.
 func TestSizeCountsTheJournal(t *testing.T) {
-	s := openTemp(t, &Options{logRegion: tiny})
+	s := openTemp(t, &Options{logSegment: tiny})
 	for fills := range 4 {
 		if fills > 0 {
 			fillup(t, s, "k", 1)

@@ -10,8 +10,8 @@
 //
 // [Hooks] are plain functions, so they can feed any library for metrics or traces. The modules
 // observe/prombrim and observe/otelbrim, beside this package, feed Prometheus and OpenTelemetry;
-// see docs/observability.md. [Log] feeds package log/slog. A [Census] counts the buckets of a
-// store.
+// see docs/observability.md. [Log] feeds package log/slog. A [BucketCounter] counts the buckets of
+// a store.
 //
 // The store of [New] reports the calls that pass through it, so its place among other wrappers
 // matters. Around a store of package local it reports every call; below one it reports only the

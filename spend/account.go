@@ -68,7 +68,7 @@ type tally struct {
 	values      []valueSums // of a rule with Per, in the order of the values; none is zero
 	told        []told      // in the order of the values; no share is 0
 	value       string      // of a tally that [tally.of] has made of such a rule
-	ahead       []leave     // of such a tally: the units that will leave, if they were read ahead; see [tally.all]
+	ahead       []eviction  // of such a tally: the units that will eviction, if they were read ahead; see [tally.all]
 
 	// Of a Leaky rule:
 	firstSeq int64        // entries from this number on count
@@ -171,13 +171,13 @@ func (a *account) findEnd(at int64) (int, bool) {
 	return slices.BinarySearchFunc(a.ends, at, func(e end, at int64) int { return cmp.Compare(e.at, at) })
 }
 
-// crowd is the number of ends at which an account is crowded. An account keeps sums for each end, so
-// that a decision need not read the holds that have expired.
+// crowd is the number of ends at which an account is crowded. An account keeps sums for each end,
+// so that a decision need not read the holds that have expired.
 const crowd = 32
 
-// expiry returns the time at which a new hold expires that lasts for ttl. Holds of a crowded account
-// expire together: they last for up to a sixteenth longer. So the ends of an account are few, however
-// many holds it has.
+// expiry returns the time at which a new hold expires that lasts for ttl. Holds of a crowded
+// account expire together: they last for up to a sixteenth longer. So the ends of an account are
+// few, however many holds it has.
 func (t *attempt) expiry(ttl time.Duration) int64 {
 	at := ending(t.now + ttl.Microseconds())
 	for _, a := range t.accounts {
@@ -321,8 +321,8 @@ func (r *Rule) countOf(e *ledger.Entry) (used, held int64) {
 	return 0, 0
 }
 
-// fill changes the bucket of a Leaky rule by an entry. Held units are whole numbers, so their sum is
-// exact; package store would drop a rest below 2^-40 of the capacity.
+// fill changes the bucket of a Leaky rule by an entry. Held units are whole numbers, so their sum
+// is exact; package store would drop a rest below 2^-40 of the capacity.
 func (u *tally) fill(e *ledger.Entry, now int64) error {
 	u.passLimit(now)
 	n := u.units(e, now)

@@ -32,8 +32,8 @@ func (s pairs) Entries(_ string, after, upto int64, _ int) (list []ledger.Entry,
 	return list, math.MaxInt64, nil
 }
 
-// TestDated: the entries of a decision come among those of the ledger, by their dates, and bound the
-// time up to which no other entry is dated.
+// TestDated: the entries of a decision come among those of the ledger, by their dates, and bound
+// the time up to which no other entry is dated.
 func TestDated(t *testing.T) {
 	for _, c := range []struct {
 		name        string
@@ -85,8 +85,8 @@ func TestAddedNow(t *testing.T) {
 	}
 }
 
-// TestWatches: an account that is stored names each window that entries will leave, once, and the
-// time up to which they have left.
+// TestWatches: an account that is stored names each window that entries will eviction, once, and
+// the time up to which they have left.
 func TestWatches(t *testing.T) {
 	window := Rolling("window", Money{100, "EUR"}, 10*time.Microsecond)
 	often := Count("often", 5, 10*time.Microsecond)

@@ -8,8 +8,8 @@ import (
 )
 
 // A counted credit pays for used units of the rule. Paid units are always the oldest ones in the
-// window, so they leave it first. While they leave, the unpaid units stay as they are. So the used
-// amount that a rule shows never grows because time passes.
+// window, so they leave it first. While they eviction, the unpaid units stay as they are. So the
+// used amount that a rule shows never grows because time passes.
 
 // pay lets a credit pay for the units that the rule has counted of it.
 func (u *tally) pay(e *ledger.Entry) {
@@ -72,7 +72,7 @@ func (u *tally) leaveHeld(before []valueSums, e *ledger.Entry) {
 // payments replay the credits of one value of a rule. Without the entries that were pruned, the
 // paid units are known only to be from least to most.
 type payments struct {
-	leaves      []leave // units in the window, by date
+	leaves      []eviction // units in the window, by date
 	used        int64
 	least, most int64
 	known       bool // all entries in the window are among the leaves
@@ -96,9 +96,9 @@ func (p *payments) move(edge, whole int64) {
 // count adds used units of a date, and units for which a credit has paid.
 func (p *payments) count(date, used, paid int64) {
 	if used != 0 {
-		i, found := slices.BinarySearchFunc(p.leaves, date, func(l leave, date int64) int { return cmp.Compare(l.date, date) })
+		i, found := slices.BinarySearchFunc(p.leaves, date, func(l eviction, date int64) int { return cmp.Compare(l.date, date) })
 		if !found {
-			p.leaves = slices.Insert(p.leaves, i, leave{date: date})
+			p.leaves = slices.Insert(p.leaves, i, eviction{date: date})
 		}
 		p.leaves[i].used += used
 		p.used += used

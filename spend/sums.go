@@ -175,7 +175,7 @@ func (u *tally) all(a *account) ([]*tally, error) {
 	if !u.rule.each {
 		return []*tally{u}, nil
 	}
-	ahead := make(map[string][]leave)
+	ahead := make(map[string][]eviction)
 	if u.rule.rolls() {
 		_, err := a.dated(u.edge, maxTime, func(e *ledger.Entry) error {
 			one := tally{rule: u.rule, value: e.Tags[u.rule.per]}

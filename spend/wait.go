@@ -113,7 +113,7 @@ func (u *tally) windowWait(a *account, need int64, limit int) (wait, error) {
 		}
 		return found
 	}
-	through, more, err := u.leaving(a, limit, func(l *leave) bool {
+	through, more, err := u.evict(a, limit, func(l *eviction) bool {
 		end := l.date + width
 		if expire(end) {
 			return false

@@ -7,7 +7,7 @@ import (
 	"runtime/debug"
 	"time"
 
-	"github.com/brimgo/brim/internal/paced"
+	"github.com/brimgo/brim/internal/cached"
 	"github.com/brimgo/brim/internal/plot"
 	"github.com/brimgo/brim/internal/show"
 	"github.com/brimgo/brim/store"
@@ -64,7 +64,7 @@ func (h *Handler) health(ctx context.Context, o *overview) health {
 
 // newHealth judges by the last try of the store, its age, the time for which the next one has
 // waited for an answer, and the calls of the program.
-func newHealth(last paced.Reading[[]store.Finding], age, waited time.Duration, o *overview) health {
+func newHealth(last cached.Reading[[]store.Finding], age, waited time.Duration, o *overview) health {
 	y := health{Class: "good", Verdict: "Healthy", Findings: last.Value}
 	judge := func(class, verdict string) {
 		if y.Class == "good" || y.Class != "bad" && class == "bad" {

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/brimgo/brim/internal/paced"
+	"github.com/brimgo/brim/internal/cached"
 	"github.com/brimgo/brim/internal/show"
 )
 
@@ -65,7 +65,7 @@ func (h *Handler) fill(page *levelsPage, prefix string, skip int) {
 	l, now := page.Listing, h.clock()
 	page.Age = fmt.Sprintf("The numbers are %s old: listed at %s in %s, and next in %s at the earliest, when somebody looks.",
 		ago(now.Sub(l.at)), utc(l.at, now), show.Span(max(l.took, time.Millisecond)),
-		show.Span(max(0, l.at.Add(l.took*(paced.Pause+1)).Sub(now)).Round(time.Millisecond)))
+		show.Span(max(0, l.at.Add(l.took*(cached.Pause+1)).Sub(now)).Round(time.Millisecond)))
 	if h.form != nil {
 		page.Notes = append(page.Notes, "Keys are shown in a form that does not reveal them.")
 	}

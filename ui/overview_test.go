@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/brimgo/brim"
-	"github.com/brimgo/brim/internal/paced"
+	"github.com/brimgo/brim/internal/cached"
 	"github.com/brimgo/brim/store"
 )
 
@@ -148,7 +148,7 @@ func TestBlocked(t *testing.T) {
 // TestHealth judges tries and calls of all kinds.
 func TestHealth(t *testing.T) {
 	at := time.Unix(1000, 0)
-	good := paced.Reading[[]store.Finding]{At: at, Took: time.Millisecond}
+	good := cached.Reading[[]store.Finding]{At: at, Took: time.Millisecond}
 	failing, timed, broken := good, good, good
 	failing.Err = store.Wrap("postgres", "check", store.ErrUnavailable)
 	timed.Err = context.DeadlineExceeded
@@ -162,7 +162,7 @@ func TestHealth(t *testing.T) {
 	busy := calls(func(o *overview) { o.accepted[slots-1] = 5 })
 	for _, tc := range []struct {
 		name           string
-		last           paced.Reading[[]store.Finding]
+		last           cached.Reading[[]store.Finding]
 		waited         time.Duration
 		o              *overview
 		class, verdict string
@@ -173,7 +173,7 @@ func TestHealth(t *testing.T) {
 		{"a try gets no answer", good, 3 * time.Second, idle, "bad", "The store does not answer a try", "has waited for 3s"},
 		{"only the try is slow", good, 3 * time.Second, busy, "warn", "The store does not answer a try", "has waited for 3s"},
 		{"a try ran out of time", timed, 0, idle, "bad", "The store does not answer a try", "did not end within 1m"},
-		{"not tried yet", paced.Reading[[]store.Finding]{}, 0, idle, "warn", "Not tried yet", "no answer yet"},
+		{"not tried yet", cached.Reading[[]store.Finding]{}, 0, idle, "warn", "Not tried yet", "no answer yet"},
 		{"the try failed", failing, 0, busy, "bad", "The store fails", "The last try, 1s ago, failed: postgres: check: store unavailable"},
 		{"a promise is broken", broken, 0, busy, "bad", "A promise is broken", "answered the last try"},
 		{"calls fail", good, 0, calls(func(o *overview) { o.failed[slots-3] = 120 }), "bad", "Calls fail", "120 calls failed in the last ten minutes, and 2 a second in the last minute"},

@@ -11,7 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/brimgo/brim/internal/paced"
+	"github.com/brimgo/brim/internal/cached"
 	"github.com/brimgo/brim/internal/uiapi"
 	"github.com/brimgo/brim/store"
 )
@@ -86,9 +86,9 @@ type Handler struct {
 
 	origins *http.CrossOriginProtection
 	tokens  *tokens
-	value   *paced.Value[*listing]
+	value   *cached.Value[*listing]
 	last    *listing // the last good one; only read uses it
-	tries   *paced.Value[[]store.Finding]
+	tries   *cached.Value[[]store.Finding]
 	trying  atomic.Int64 // the beginning of a try that runs, in nanoseconds, or 0
 }
 
@@ -146,8 +146,8 @@ func New(s store.Store, allow func(*http.Request) Access, o *Options) (*Handler,
 		}
 	}
 	h.tokens = newTokens(h.clock)
-	h.value = paced.New(h.read, 0, h.clock)
-	h.tries = paced.New(h.try, tryEvery, h.clock)
+	h.value = cached.New(h.read, 0, h.clock)
+	h.tries = cached.New(h.try, tryEvery, h.clock)
 	return h, nil
 }
 

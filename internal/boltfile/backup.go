@@ -164,8 +164,8 @@ func WriteNew(ctx context.Context, path string, write func(file vfs.File) error)
 		return nil, fileError(hideTemp(err, temp, path))
 	}
 	defer func() {
-		// It was synced. It is closed first, since Windows removes no file that is open. An Open that
-		// comes between the two finds it unlocked, and removes the temporary name as well.
+		// It was synced. It is closed first, since Windows removes no file that is open. An Open
+		// that comes between the two finds it unlocked, and removes the temporary name as well.
 		_ = file.Close()
 		if rerr := fsys.Remove(temp); rerr != nil && err == nil && !errors.Is(rerr, fs.ErrNotExist) {
 			err = fileError(hideTemp(rerr, temp, path))
@@ -194,11 +194,11 @@ func WriteNew(ctx context.Context, path string, write func(file vfs.File) error)
 }
 
 // verifyTables checks every page of a file and all of its tables.
-func verifyTables(ctx context.Context, file vfs.File) (*Census, error) {
+func verifyTables(ctx context.Context, file vfs.File) (*Verifier, error) {
 	info, err := file.Stat()
 	if err != nil {
 		return nil, err
 	}
-	var c Census
+	var c Verifier
 	return &c, verifyAll(ctx, file, info, &c)
 }

@@ -12,9 +12,10 @@ import (
 
 // Report is the result of an examination of a file that may be damaged.
 type Report struct {
-	// Census has the damaged values, and the number of intact ones.
-	*Census
-	// Damage is the first damage that can hide a value, or nil. The census is not complete then.
+	// Verifier has the damaged values, and the number of intact ones.
+	*Verifier
+	// Damage is the first damage that can hide a value, or nil. Then the Verifier has not seen all
+	// values.
 	Damage error
 	// Journal tells the damage to the journal of the file in a sentence without its subject. It is
 	// empty if there is none.

@@ -78,8 +78,8 @@ type File struct {
 
 	committed bool // something was committed since the file was opened; guarded by writer
 
-	stuck  atomic.Bool           // a panic left bbolt's locks locked: bbolt must not be called again
-	broken atomic.Pointer[fault] // the reason to refuse all work until the file is opened again
+	poisoned atomic.Bool           // a panic left bbolt's locks locked: bbolt must not be called again
+	broken   atomic.Pointer[fault] // the reason to refuse all work until the file is opened again
 }
 
 // Join returns a File over db, which an application has open. Close leaves db open. The buckets
@@ -198,7 +198,7 @@ func (f *File) Close() error {
 	switch {
 	case !f.owned:
 		return nil
-	case f.stuck.Load():
+	case f.poisoned.Load():
 		return f.file.Close() // bbolt would wait for ever; the system's lock goes with the file
 	}
 	if f.committed && f.Usable() == nil {

@@ -207,9 +207,9 @@ func TestVerifyOfAnOpenFile(t *testing.T) {
 	is(t, "Verify", f.Verify(t.Context()), store.ErrCorrupt)
 }
 
-// TestStuck: a panic at a bad moment leaves bbolt's locks locked. The file must refuse all work,
+// TestPoisoned: a panic at a bad moment leaves bbolt's locks locked. The file must refuse all work,
 // and Close must not wait for ever.
-func TestStuck(t *testing.T) {
+func TestPoisoned(t *testing.T) {
 	var log bytes.Buffer
 	o := testOptions
 	o.Logger = slog.New(slog.NewTextHandler(&log, nil))

@@ -103,9 +103,9 @@ func newValues(t *Table, n int) (values, Totals) {
 	return m, totals
 }
 
-// census counts the values and compares them with totals.
-func (v values) census(t *Table, totals Totals) (damaged int, err error) {
-	var c Census
+// verify counts the values and compares them with totals.
+func (v values) verify(t *Table, totals Totals) (damaged int, err error) {
+	var c Verifier
 	for key, value := range v {
 		c.Visit(t.name, []byte(key), value)
 	}
@@ -115,9 +115,9 @@ func (v values) census(t *Table, totals Totals) (damaged int, err error) {
 	return c.Damaged(), c.Err()
 }
 
-// TestCensus damages a table in several ways. Values that harm themselves alone are counted, and
+// TestVerifier damages a table in several ways. Values that harm themselves alone are counted, and
 // all that can hide a value is refused.
-func TestCensus(t *testing.T) {
+func TestVerifier(t *testing.T) {
 	table := NewTable("brim")
 	garbage := func(n int) []byte {
 		b := make([]byte, n)
@@ -171,17 +171,17 @@ func TestCensus(t *testing.T) {
 	} {
 		v, totals := newValues(table, 100)
 		c.change(v)
-		damaged, err := v.census(table, totals)
+		damaged, err := v.verify(table, totals)
 		if (err != nil) != (c.damaged < 0) || err == nil && damaged != c.damaged {
 			t.Errorf("%s: %d damaged values, %v; want %d: %s", c.name, damaged, err, c.damaged, c.why)
 		}
 	}
 }
 
-// TestCensusOfOtherBuckets: a bucket without a meta bucket is not a table, and a table that has
+// TestVerifierOfOtherBuckets: a bucket without a meta bucket is not a table, and a table that has
 // lost its name is missing.
-func TestCensusOfOtherBuckets(t *testing.T) {
-	var c Census
+func TestVerifierOfOtherBuckets(t *testing.T) {
+	var c Verifier
 	c.Visit([]byte("other"), []byte("key"), []byte("value"))
 	if err := c.Err(); err != nil || c.Damaged() != 0 {
 		t.Errorf("%d damaged values, %v; want none", c.Damaged(), err)
@@ -195,7 +195,7 @@ func TestCensusOfOtherBuckets(t *testing.T) {
 	table.EncodeTotals(&buf, &totals)
 	c.Visit(table.meta, totalsKey, buf[:])
 	is(t, "without its name", c.Err(), store.ErrCorrupt)
-	c = Census{}
+	c = Verifier{}
 	c.Visit(table.meta, []byte("another key"), nil)
 	is(t, "without totals", c.Err(), store.ErrCorrupt)
 }
@@ -230,7 +230,7 @@ func TestDamagedParts(t *testing.T) {
 			totals.Remove(s)
 			delete(v, key)
 		}
-		if damaged, err := v.census(table, totals); damaged != 0 || err != nil || totals.Count() != 96 {
+		if damaged, err := v.verify(table, totals); damaged != 0 || err != nil || totals.Count() != 96 {
 			t.Errorf("%d damaged values of %d, %v; want none of 96", damaged, totals.Count(), err)
 		}
 		_, err = table.Totals(meta)

@@ -23,8 +23,8 @@ func (f *File) View(fn func(tx *bbolt.Tx) error) error {
 	return f.Guard(func() error { return fn(tx) })
 }
 
-// Read begins a read-only transaction on the newest commit, which the caller ends with end. The caller
-// uses [File.Guard] where it reads pages.
+// Read begins a read-only transaction on the newest commit, which the caller ends with end. The
+// caller uses [File.Guard] where it reads pages.
 func (f *File) Read() (tx *bbolt.Tx, end func(), err error) {
 	f.rlock()
 	err = f.Usable()
@@ -52,8 +52,8 @@ func (f *File) Read() (tx *bbolt.Tx, end func(), err error) {
 // other error it was not.
 func (f *File) Update(fn func(tx *bbolt.Tx) (changed bool, err error)) error {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
-	// Not by rlock: fn may read, which locks mu again. That cannot wait for ever, because whoever waits
-	// to lock mu exclusively holds the lock of Lock.
+	// Not by rlock: fn may read, which locks mu again. That cannot wait for ever, because whoever
+	// waits to lock mu exclusively holds the lock of Lock.
 	f.mu.RLock()
 	defer f.mu.RUnlock()
 	if f.closed {
@@ -147,7 +147,7 @@ func (f *File) commit(tx *bbolt.Tx) error {
 	}
 	f.rollback(tx)
 	visible, known := false, false
-	if !f.stuck.Load() {
+	if !f.poisoned.Load() {
 		if read, err := f.begin(false); err == nil {
 			visible, known = read.ID() >= id, true
 			f.rollback(read)
@@ -176,7 +176,7 @@ func (f *File) Refuse(why string) {
 // stop makes the file refuse all further work because bbolt must not be called again, and returns
 // err.
 func (f *File) stop(err error) error {
-	f.stuck.Store(true)
+	f.poisoned.Store(true)
 	f.broken.CompareAndSwap(nil, &fault{
 		msg:    fmt.Sprintf("the file is damaged (%v); close the store, and restore the file", err),
 		causes: []error{store.ErrCorrupt, store.ErrUnavailable},

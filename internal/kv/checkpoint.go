@@ -16,8 +16,8 @@ import (
 // Others who use the file wait no longer than that.
 const checkpointBatch = 16_384
 
-// Checkpoint makes the file hold all changes that were made before the call. In mode Window, a failed
-// checkpoint refuses changes until a later one succeeds.
+// Checkpoint makes the file hold all changes that were made before the call. In mode Window, a
+// failed checkpoint refuses changes until a later one succeeds.
 func (d *DB) Checkpoint(ctx context.Context) error {
 	if d.options.Mode == Commit {
 		return d.file.Usable()
@@ -71,7 +71,7 @@ func (d *DB) moveTo(keep bool) (n int, err error) {
 	return n, err
 }
 
-// save writes a layer to the file, and the mark in the last commit. A crash between two of its
+// save writes a layer to the file, and the watermark in the last commit. A crash between two of its
 // commits does no harm, because the log has all changes; without a log there is one commit.
 func (d *DB) save(l *layer, end position, at int64, keep bool) error {
 	list, size := l.all(), checkpointBatch
@@ -85,7 +85,7 @@ func (d *DB) save(l *layer, end position, at int64, keep bool) error {
 		err := d.commit(func(btx *bbolt.Tx) error {
 			err := write(btx, part, at)
 			if err == nil && !more {
-				err = d.putMark(btx, end, keep)
+				err = d.putWatermark(btx, end, keep)
 			}
 			return err
 		})
@@ -103,8 +103,8 @@ func (d *DB) release(p position) {
 	}
 }
 
-// run makes checkpoints until the database is closed: when a region of the log is full, or once in a
-// window.
+// run makes checkpoints until the database is closed: when a segment of the log is full, or once in
+// a window.
 func (d *DB) run() {
 	defer close(d.stopped)
 	var tick <-chan time.Time
@@ -133,8 +133,9 @@ type stall struct {
 	err  error         // for changes; nil after a slow write
 }
 
-// write is moveTo of a window. If it takes longer than a window, changes wait; if it fails, they are
-// refused until a later write succeeds. So a crash loses at most two windows on a slow disk, too.
+// write is moveTo of a window. If it takes longer than a window, changes wait; if it fails, they
+// are refused until a later write succeeds. So a crash loses at most two windows on a slow disk,
+// too.
 func (d *DB) write() error {
 	start, over := time.Now(), make(chan struct{})
 	var slow *stall
@@ -191,8 +192,8 @@ func (d *DB) Close() error {
 	return err
 }
 
-// finish writes all changes to the file and removes the log. If it fails, or if the file refuses all
-// work, the log stays, and the next Open needs it.
+// finish writes all changes to the file and removes the log. If it fails, or if the file refuses
+// all work, the log stays, and the next Open needs it.
 func (d *DB) finish() error {
 	_ = d.checkpoint.take(context.Background())
 	defer d.checkpoint.give()

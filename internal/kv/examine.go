@@ -30,13 +30,13 @@ func Examine(ctx context.Context, path string, lockTimeout time.Duration) (x Exa
 	if err := orphaned(path); err != nil {
 		return x, err
 	}
-	c := &census{layout: layout{boltfile.NewTable(DefaultTable)}}
-	x.Census = &c.Census
+	c := &verifier{layout: layout{boltfile.NewTable(DefaultTable)}}
+	x.Verifier = &c.Verifier
 	x.Damage, err = boltfile.Examine(ctx, path, lockTimeout, c)
 	if err != nil || x.Damage != nil {
 		return x, err
 	}
-	m, err := decodeMark(c.layout.table, c.mark)
+	m, err := decodeWatermark(c.layout.table, c.watermark)
 	if err != nil {
 		return x, err
 	}
@@ -49,7 +49,7 @@ func Examine(ctx context.Context, path string, lockTimeout time.Duration) (x Exa
 }
 
 // readLog counts the commits in a log, and returns the damage to it.
-func (x *Examination) readLog(path string, m mark) (damage string, err error) {
+func (x *Examination) readLog(path string, m watermark) (damage string, err error) {
 	log, err := openLog(vfs.OS{}, path, true)
 	if err == nil {
 		defer func() { _ = log.close() }()
@@ -88,8 +88,8 @@ func (x *Examination) readLog(path string, m mark) (damage string, err error) {
 }
 
 // Generation returns the generation of the newest frame of the log at path, 0 if
-// there is no frame. Each turn of the regions begins a generation, so the difference of two calls
-// tells how often the regions took turns. Nothing may be appended meanwhile. Generation reads two
+// there is no frame. Each turn of the segments begins a generation, so the difference of two calls
+// tells how often the segments took turns. Nothing may be appended meanwhile. Generation reads two
 // headers and checks no frame.
 func Generation(path string) (newest uint64, err error) {
 	log, err := openLog(vfs.OS{}, path, true)

@@ -1,15 +1,15 @@
-// Package kv is the storage engine of packages bolt and spend/boltledger: tables of small values in a
-// bbolt file, a write-ahead log beside it, and a memtable.
+// Package kv is the storage engine of packages bolt and spend/boltledger: tables of small values in
+// a bbolt file, a write-ahead log beside it, and a memtable.
 //
-// A transaction reads the memtable, and below it the file. Its changes become durable as one frame of
-// the log, and then show in the memtable. A checkpoint freezes the memtable, writes it to the file in
-// order of key, and records in the last of its commits the position of the log up to which the file
-// has all changes. Open replays the log from there. docs/internals/engine.md describes log and file
-// byte by byte.
+// A transaction reads the memtable, and below it the file. Its changes become durable as one frame
+// of the log, and then show in the memtable. A checkpoint freezes the memtable, writes it to the
+// file in order of key, and records in the last of its commits the position of the log up to which
+// the file has all changes. Open replays the log from there. docs/internals/engine.md describes log
+// and file byte by byte.
 //
-// The floors, from above: [DB] with its transactions ([Tx], [Cursor]) and checkpoints; the layers of
-// the memtable; the log (wal) and its frames; package boltfile, the file that bbolt uses; and package
-// vfs, the file system.
+// The floors, from above: [DB] with its transactions ([Tx], [Cursor]) and checkpoints; the layers
+// of the memtable; the log (wal) and its frames; package boltfile, the file that bbolt uses; and
+// package vfs, the file system.
 package kv
 
 import (
@@ -38,13 +38,13 @@ const (
 	Window             // within two windows; each window is a commit of the file
 )
 
-// Options are the choices of [Open] and [Join]. They have no defaults but where they say so: package
-// bolt documents and fills them.
+// Options are the choices of [Open] and [Join]. They have no defaults but where they say so:
+// package bolt documents and fills them.
 type Options struct {
 	Table       string // the name of the first table, which [DB.Table] has as well
 	Mode        Mode
 	Window      time.Duration                   // of mode Window
-	Region      int64                           // of the log, in bytes; 0 means [DefaultRegion]
+	Segment     int64                           // of the log, in bytes; 0 means [DefaultSegment]
 	Wrote       func(int, time.Duration, error) // told of each commit of a window; may be nil
 	LockTimeout time.Duration                   // how long Open waits for a file that is open elsewhere
 	FileMode    fs.FileMode                     // of a file that Open creates, before umask
@@ -168,8 +168,8 @@ func (d *DB) runlockMemtable() {
 	invariant.Unlock(d.file, rankMemtable)
 }
 
-// Parts are the parts of a bolt.Store that a ledger in the same file shares, and the programs of this
-// repository.
+// Parts are the parts of a bolt.Store that a ledger in the same file shares, and the programs of
+// this repository.
 type Parts struct {
 	DB    *DB
 	Clock *clock.Clock
@@ -199,7 +199,8 @@ func (d *DB) Table(name string) *Table {
 	return t
 }
 
-// first returns the table whose meta bucket has the format of the file and the mark of the log.
+// first returns the table whose meta bucket has the format of the file and the watermark of the
+// log.
 func (d *DB) first() *Table { return (*d.tables.Load())[0] }
 
 // File returns the file of the database.

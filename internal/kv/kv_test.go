@@ -25,7 +25,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // options returns options with a small log.
 func options(mode Mode) Options {
 	return Options{
-		Table: "main", Mode: mode, Window: time.Hour, Region: small, LockTimeout: time.Second, FileMode: 0o600,
+		Table: "main", Mode: mode, Window: time.Hour, Segment: small, LockTimeout: time.Second, FileMode: 0o600,
 		Logger: slog.New(slog.DiscardHandler),
 	}
 }
@@ -258,7 +258,7 @@ func TestRefusedKeys(t *testing.T) {
 // TestGrowDuringSnapshot: while a snapshot is open, the file grows, and readers begin to read.
 func TestGrowDuringSnapshot(t *testing.T) {
 	o := options(Log)
-	o.Region = 1 << 20
+	o.Segment = 1 << 20
 	d := openTemp(t, o)
 	put(t, d, "first", "v")
 	begun, end := make(chan error), make(chan struct{})
@@ -300,12 +300,12 @@ func TestGrowDuringSnapshot(t *testing.T) {
 	}
 }
 
-// TestCloseAfterAFailedCheckpoint: a checkpoint has failed, and changes have come since. Close writes
-// the older ones first. If it can write no more, the log must stay.
+// TestCloseAfterAFailedCheckpoint: a checkpoint has failed, and changes have come since. Close
+// writes the older ones first. If it can write no more, the log must stay.
 func TestCloseAfterAFailedCheckpoint(t *testing.T) {
 	for _, room := range []bool{false, true} {
 		o := options(Log)
-		o.Region = 1 << 20
+		o.Segment = 1 << 20
 		d := openTemp(t, o)
 		for range 3 {
 			put(t, d, "old", "1")

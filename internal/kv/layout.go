@@ -11,11 +11,11 @@ import (
 	"github.com/brimgo/brim/internal/boltfile"
 )
 
-// The first table of a database has in its meta bucket, beside its totals, whose time is the time of
-// the last change:
+// The first table of a database has in its meta bucket, beside its totals, whose time is the time
+// of the last change:
 //
 //	"format"   version, 4 bytes, little-endian
-//	"journal"  the mark of the log; see mark
+//	"journal"  the watermark of the log; see watermark
 //
 // each followed by the checksums of the table.
 const (
@@ -24,8 +24,8 @@ const (
 )
 
 var (
-	formatKey = []byte("format")
-	markKey   = []byte("journal")
+	formatKey    = []byte("format")
+	watermarkKey = []byte("journal")
 )
 
 // layout describes the buckets of the first table. It implements [boltfile.Layout].
@@ -35,7 +35,7 @@ type layout struct{ table *boltfile.Table }
 func (l layout) Buckets() [][]byte { return [][]byte{l.table.Name(), l.table.MetaName()} }
 
 // NewCheck begins a count of all values.
-func (l layout) NewCheck() boltfile.Check { return &census{layout: l} }
+func (l layout) NewCheck() boltfile.Check { return &verifier{layout: l} }
 
 // Create makes the buckets.
 func (l layout) Create(tx *bbolt.Tx) error {
@@ -65,30 +65,30 @@ func (l layout) checkFormat(value []byte) error {
 	return nil
 }
 
-// census counts the values of all tables in the file and compares them with their totals. It
+// verifier counts the values of all tables in the file and compares them with their totals. It
 // implements [boltfile.Check].
-type census struct {
-	boltfile.Census
-	layout layout
-	format []byte
-	mark   []byte
+type verifier struct {
+	boltfile.Verifier
+	layout    layout
+	format    []byte
+	watermark []byte
 }
 
-func (c *census) Visit(bucket, key, value []byte) {
+func (c *verifier) Visit(bucket, key, value []byte) {
 	if bytes.Equal(bucket, c.layout.table.MetaName()) {
 		switch {
 		case bytes.Equal(key, formatKey):
 			c.format = bytes.Clone(value)
-		case bytes.Equal(key, markKey):
-			c.mark = bytes.Clone(value)
+		case bytes.Equal(key, watermarkKey):
+			c.watermark = bytes.Clone(value)
 		}
 	}
-	c.Census.Visit(bucket, key, value)
+	c.Verifier.Visit(bucket, key, value)
 }
 
 // Err returns the first damage for which the file must not be used. A newer format comes first,
 // because it explains all other damage.
-func (c *census) Err() error {
+func (c *verifier) Err() error {
 	if c.format == nil {
 		return boltfile.Damagef("it is a bbolt file, but not one of brim's, or its bucket %q is missing; "+
 			"to add buckets to an application's database use New", c.layout.table.MetaName())
@@ -96,19 +96,19 @@ func (c *census) Err() error {
 	if err := c.layout.checkFormat(c.format); err != nil {
 		return err
 	}
-	if _, err := decodeMark(c.layout.table, c.mark); err != nil {
+	if _, err := decodeWatermark(c.layout.table, c.watermark); err != nil {
 		return err
 	}
-	return c.Census.Err()
+	return c.Verifier.Err()
 }
 
-// mark records in the file which log belongs to it, and up to which position the file has the changes
-// of the log:
+// watermark records in the file which log belongs to it, and up to which position the file has the
+// changes of the log:
 //
 //	offset  0  1 if the file needs the log, 0 if it does not any more, 1 byte
 //	        1  ID of the log, 16 bytes
 //	       17  generation, 25 offset, 33 number: the position up to which the file has all changes
-type mark struct {
+type watermark struct {
 	id logID
 	position
 	inUse bool
@@ -116,15 +116,15 @@ type mark struct {
 
 const markSize = 41 + boltfile.SealSize
 
-// putMark records that the file has all changes up to p, if there is a log.
-func (d *DB) putMark(btx *bbolt.Tx, p position, inUse bool) error {
+// putWatermark records that the file has all changes up to p, if there is a log.
+func (d *DB) putWatermark(btx *bbolt.Tx, p position, inUse bool) error {
 	if id := d.id.Load(); id != nil {
-		return putMark(d.first(), btx, mark{*id, p, inUse})
+		return putWatermark(d.first(), btx, watermark{*id, p, inUse})
 	}
 	return nil
 }
 
-func putMark(t *Table, btx *bbolt.Tx, m mark) error {
+func putWatermark(t *Table, btx *bbolt.Tx, m watermark) error {
 	_, meta, err := t.find(btx)
 	if err != nil {
 		return err
@@ -138,18 +138,18 @@ func putMark(t *Table, btx *bbolt.Tx, m mark) error {
 	le.PutUint64(buf[17:], m.generation)
 	le.PutUint64(buf[25:], uint64(m.offset))
 	le.PutUint64(buf[33:], m.number)
-	t.SealMeta(markKey, buf)
-	return meta.Put(markKey, buf)
+	t.SealMeta(watermarkKey, buf)
+	return meta.Put(watermarkKey, buf)
 }
 
-// decodeMark decodes a stored mark. Without one, it returns the zero mark.
-func decodeMark(t *boltfile.Table, value []byte) (m mark, err error) {
+// decodeWatermark decodes a stored watermark. Without one, it returns the zero watermark.
+func decodeWatermark(t *boltfile.Table, value []byte) (m watermark, err error) {
 	if value == nil {
 		return m, nil
 	}
-	body, ok := t.OpenMeta(markKey, value)
+	body, ok := t.OpenMeta(watermarkKey, value)
 	if !ok || len(value) != markSize {
-		return m, boltfile.Damagef("the mark of the journal does not match its checksum")
+		return m, boltfile.Damagef("the watermark of the journal does not match its checksum")
 	}
 	copy(m.id[:], body[1:])
 	le := binary.LittleEndian
@@ -160,11 +160,11 @@ func decodeMark(t *boltfile.Table, value []byte) (m mark, err error) {
 	return m, nil
 }
 
-// Unmark removes the mark from a copy of the file, which needs no log.
-func (d *DB) Unmark(tx *bbolt.Tx) error {
+// DropWatermark removes the watermark from a copy of the file, which needs no log.
+func (d *DB) DropWatermark(tx *bbolt.Tx) error {
 	_, meta, err := d.first().find(tx)
 	if err != nil {
 		return err
 	}
-	return meta.Delete(markKey)
+	return meta.Delete(watermarkKey)
 }

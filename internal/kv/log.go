@@ -19,8 +19,8 @@ import (
 var (
 	// errFull means that nothing was appended, because the generation before is not released yet.
 	errFull = errors.New("the journal is full")
-	// errTooLarge means that nothing was appended, because the body fits in no region.
-	errTooLarge = errors.New("the body is larger than a region of the journal")
+	// errTooLarge means that nothing was appended, because the body fits in no segment.
+	errTooLarge = errors.New("the body is larger than a segment of the journal")
 	// errUnsure means that the body may have been appended or not. The log takes no more.
 	errUnsure = errors.New("the journal could not be written or synced")
 	// errNotRegular means that a link, a directory or a device stands in the place of the log.
@@ -35,18 +35,19 @@ var (
 	errOld = errors.New("an earlier version of brim has written the journal")
 )
 
-// DefaultRegion is the default of [Options.Region]. A larger region has more changes of one key, and
-// so a checkpoint writes fewer pages for each. It is a variable for programs of this repository that
-// attack stores: small regions take turns often. Such a program sets it before it opens a store.
-var DefaultRegion int64 = 32 << 20
+// DefaultSegment is the default of [Options.Segment]. A larger segment has more changes of one key,
+// and so a checkpoint writes fewer pages for each. It is a variable for programs of this repository
+// that test stores: small segments take turns often. Such a program sets it before it opens a
+// store.
+var DefaultSegment int64 = 32 << 20
 
 const (
 	logMagic    = "brim journal\x00\x00\x00\x00"
 	logVersion  = 2
 	idSize      = 16
-	logPage     = 4096                               // bytes before the first region
-	logHeadSize = len(logMagic) + 4 + idSize + 8 + 4 // magic, version, ID, region, checksum
-	fillStep    = 64 << 10                           // bytes by which a region is filled with zeros; a disk may be almost full
+	logPage     = 4096                               // bytes before the first segment
+	logHeadSize = len(logMagic) + 4 + idSize + 8 + 4 // magic, version, ID, segment, checksum
+	fillStep    = 64 << 10                           // bytes by which a segment is filled with zeros; a disk may be almost full
 	newSuffix   = ".new"                             // of the name of a log until it is whole
 )
 
@@ -56,7 +57,7 @@ type logID [idSize]byte
 // position is a place between two frames of a log. The zero position is before the first.
 type position struct {
 	generation uint64 // from 1
-	offset     int64  // in the region
+	offset     int64  // in the segment
 	number     uint64 // of the next frame
 }
 
@@ -66,10 +67,10 @@ var firstPosition = position{generation: 1}
 // wal is a write-ahead log: a frame that is appended is durable when append returns. It is for one
 // goroutine at a time.
 //
-// The file begins with a page that holds the ID. Two regions of one size follow. A region holds the
-// frames of one generation, and generations take turns: while one fills, a checkpoint moves the
-// content of the one before, whose region the generation after it then overwrites. Blocks that were
-// written once are overwritten in place, so a sync has no metadata of the file to write.
+// The file begins with a page that holds the ID. Two segments of one size follow. A segment holds
+// the frames of one generation, and generations take turns: while one fills, a checkpoint moves the
+// content of the one before, whose segment the generation after it then overwrites. Blocks that
+// were written once are overwritten in place, so a sync has no metadata of the file to write.
 //
 // A frame has a number, which goes on from frame to frame through all generations, and a checksum
 // that is keyed with the ID. So neither the rest of an older generation nor bytes that a caller has
@@ -81,22 +82,22 @@ type wal struct {
 	path     string
 	id       logID
 	seed     uint32
-	region   int64
+	segment  int64
 	end      position
 	before   int64    // end of the generation before that of end
 	released position // the database has all changes before it
-	zeroed   [2]int64 // bytes of each region that were written once
+	zeroed   [2]int64 // bytes of each segment that were written once
 	failed   error
 	buf      []byte
 	reading  bool // nothing is written
 }
 
 // createLog makes an empty log at path, durable with its name. prepare gives the file its owner and
-// its mode. If a file is there, the error is [fs.ErrExist]. No two processes may create a log at one
-// path at once.
-func createLog(fsys vfs.FS, path string, region int64, prepare func(vfs.File) error) (_ *wal, err error) {
-	if region < logPage || region > maxBody || region%logPage != 0 {
-		return nil, fmt.Errorf("a region of %d bytes; want a multiple of %d up to %d", region, logPage, maxBody)
+// its mode. If a file is there, the error is [fs.ErrExist]. No two processes may create a log at
+// one path at once.
+func createLog(fsys vfs.FS, path string, segment int64, prepare func(vfs.File) error) (_ *wal, err error) {
+	if segment < logPage || segment > maxBody || segment%logPage != 0 {
+		return nil, fmt.Errorf("a segment of %d bytes; want a multiple of %d up to %d", segment, logPage, maxBody)
 	}
 	if _, err := os.Lstat(path); err == nil {
 		return nil, &fs.PathError{Op: "create", Path: path, Err: fs.ErrExist}
@@ -116,7 +117,7 @@ func createLog(fsys vfs.FS, path string, region int64, prepare func(vfs.File) er
 	if err := prepare(file); err != nil {
 		return nil, err
 	}
-	w := &wal{fs: fsys, path: path, region: region, end: firstPosition, released: firstPosition}
+	w := &wal{fs: fsys, path: path, segment: segment, end: firstPosition, released: firstPosition}
 	_, _ = rand.Read(w.id[:]) // it never fails
 	w.seed = crc32.Checksum(w.id[:], castagnoli)
 	page := make([]byte, logPage)
@@ -125,7 +126,7 @@ func createLog(fsys vfs.FS, path string, region int64, prepare func(vfs.File) er
 		return nil, err
 	}
 	// The file has its whole size from the beginning, so that no sync has to write the size.
-	if err := file.Truncate(logPage + 2*region); err != nil {
+	if err := file.Truncate(logPage + 2*segment); err != nil {
 		return nil, err
 	}
 	if err := file.Sync(); err != nil {
@@ -177,7 +178,7 @@ func (w *wal) head() []byte {
 	b := append(make([]byte, 0, logHeadSize), logMagic...)
 	b = le.AppendUint32(b, logVersion)
 	b = append(b, w.id[:]...)
-	b = le.AppendUint64(b, uint64(w.region))
+	b = le.AppendUint64(b, uint64(w.segment))
 	return le.AppendUint32(b, crc32.Checksum(b, castagnoli))
 }
 
@@ -223,20 +224,20 @@ func openLog(fsys vfs.FS, path string, reading bool) (_ *wal, err error) {
 	w := &wal{fs: fsys, file: file, path: path, reading: reading}
 	copy(w.id[:], b[len(logMagic)+4:])
 	w.seed = crc32.Checksum(w.id[:], castagnoli)
-	w.region = int64(le.Uint64(b[len(logMagic)+4+idSize:]))
+	w.segment = int64(le.Uint64(b[len(logMagic)+4+idSize:]))
 	info, err := file.Stat()
 	if err != nil {
 		return nil, err
 	}
-	if want := logPage + 2*w.region; info.Size() != want {
+	if want := logPage + 2*w.segment; info.Size() != want {
 		return nil, fmt.Errorf("%w: it has %d bytes instead of %d", errLogDamaged, info.Size(), want)
 	}
 	return w, nil
 }
 
-// at returns the offset in the file of an offset in the region of a generation.
+// at returns the offset in the file of an offset in the segment of a generation.
 func (w *wal) at(generation uint64, offset int64) int64 {
-	return logPage + int64(generation%2)*w.region + offset
+	return logPage + int64(generation%2)*w.segment + offset
 }
 
 // append adds a body to the log, durably. If the error is errUnsure, the body may be there or not;
@@ -246,11 +247,11 @@ func (w *wal) append(body []byte) error {
 		return w.failed
 	}
 	size := frameSize(len(body))
-	if size > w.region {
+	if size > w.segment {
 		return errTooLarge
 	}
 	next, before := w.end, w.before
-	if next.offset+size > w.region {
+	if next.offset+size > w.segment {
 		if w.released.generation != next.generation {
 			return errFull
 		}
@@ -281,7 +282,7 @@ var zeros = make([]byte, fillStep)
 func (w *wal) fill(p position, size int64) error {
 	done := &w.zeroed[p.generation%2]
 	for *done < p.offset+size {
-		n := min(fillStep, w.region-*done)
+		n := min(fillStep, w.segment-*done)
 		if _, err := w.file.WriteAt(zeros[:n], w.at(p.generation, *done)); err != nil {
 			return err
 		}
@@ -291,7 +292,7 @@ func (w *wal) fill(p position, size int64) error {
 }
 
 // unreleased reports whether the log keeps a generation before the newest. Until that is released,
-// a region that fills ends in errFull.
+// a segment that fills ends in errFull.
 func (w *wal) unreleased() bool { return w.released.generation != w.end.generation }
 
 // close closes the file.

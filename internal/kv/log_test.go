@@ -14,15 +14,15 @@ import (
 	"github.com/brimgo/brim/internal/vfs"
 )
 
-// small is the size of a region that a few frames fill.
+// small is the size of a segment that a few frames fill.
 const small = logPage
 
 // asIs leaves a file as it is.
 func asIs(vfs.File) error { return nil }
 
-func create(t testing.TB, region int64) *wal {
+func create(t testing.TB, segment int64) *wal {
 	t.Helper()
-	j, err := createLog(vfs.OS{}, filepath.Join(t.TempDir(), "j"), region, asIs)
+	j, err := createLog(vfs.OS{}, filepath.Join(t.TempDir(), "j"), segment, asIs)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,7 +105,7 @@ func TestModel(t *testing.T) {
 				j.released = kept
 			case r.IntN(10) == 0:
 				var image []byte
-				if torn := j.end; r.IntN(2) == 0 && torn.offset+frameSize(len(body)) <= j.region {
+				if torn := j.end; r.IntN(2) == 0 && torn.offset+frameSize(len(body)) <= j.segment {
 					image = content(t, j)
 					h := header{generation: torn.generation, number: torn.number, before: j.before}
 					frame := appendFrame(nil, j.seed, h, []byte(body))
@@ -216,10 +216,10 @@ func TestFull(t *testing.T) {
 		}
 	}
 	if n != 6 || !j.unreleased() {
-		t.Fatalf("%d bodies went into two regions, unreleased: %v; want 6, true", n, j.unreleased())
+		t.Fatalf("%d bodies went into two segments, unreleased: %v; want 6, true", n, j.unreleased())
 	}
 	if err := j.append(make([]byte, small)); !errors.Is(err, errTooLarge) {
-		t.Errorf("a body as large as a region: %v", err)
+		t.Errorf("a body as large as a segment: %v", err)
 	}
 	kept := j.end
 	j.released = kept
@@ -254,9 +254,9 @@ func TestErrors(t *testing.T) {
 	if _, err := openLog(vfs.OS{}, filepath.Join(dir, "none"), false); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("Open of nothing: %v", err)
 	}
-	for _, region := range []int64{1, -logPage, logPage + 1, maxBody + logPage} {
-		if _, err := createLog(vfs.OS{}, filepath.Join(dir, "j"), region, asIs); err == nil {
-			t.Errorf("a region of %d bytes was made", region)
+	for _, segment := range []int64{1, -logPage, logPage + 1, maxBody + logPage} {
+		if _, err := createLog(vfs.OS{}, filepath.Join(dir, "j"), segment, asIs); err == nil {
+			t.Errorf("a segment of %d bytes was made", segment)
 		}
 	}
 	j := create(t, small)
@@ -271,10 +271,10 @@ func TestErrors(t *testing.T) {
 		image []byte
 		want  error
 	}{
-		"cut short":        {whole[:10], errLogDamaged},
-		"without a region": {whole[:len(whole)-logPage], errLogDamaged},
-		"another file":     {bytes.Repeat([]byte("x"), len(whole)), errLogDamaged},
-		"a newer format":   {append(append([]byte(logMagic), 3), whole[len(logMagic)+1:]...), errors.ErrUnsupported},
+		"cut short":         {whole[:10], errLogDamaged},
+		"without a segment": {whole[:len(whole)-logPage], errLogDamaged},
+		"another file":      {bytes.Repeat([]byte("x"), len(whole)), errLogDamaged},
+		"a newer format":    {append(append([]byte(logMagic), 3), whole[len(logMagic)+1:]...), errors.ErrUnsupported},
 	} {
 		if err := os.WriteFile(j.path, c.image, 0o600); err != nil {
 			t.Fatal(err)
@@ -307,8 +307,8 @@ func TestUnsure(t *testing.T) {
 	}
 }
 
-// cached is a file as Linux keeps it: a sync brings the pages written since the last one to the disk,
-// and a sync that fails takes them for written.
+// cached is a file as Linux keeps it: a sync brings the pages written since the last one to the
+// disk, and a sync that fails takes them for written.
 type cached struct {
 	vfs.File
 	disk  []byte
@@ -333,9 +333,10 @@ func (c *cached) SyncData() error {
 	return err
 }
 
-// TestLastFrame fails the sync of a frame. A replay finds the frame, and after that the disk has it.
+// TestLastFrame fails the sync of a frame. A replay finds the frame, and after that the disk has
+// it.
 func TestLastFrame(t *testing.T) {
-	for frames := range 20 { // two regions: the last frame is the first of one, or any other
+	for frames := range 20 { // two segments: the last frame is the first of one, or any other
 		t.Run(fmt.Sprint(frames), func(t *testing.T) {
 			j := create(t, small)
 			c := &cached{File: j.file, disk: content(t, j), dirty: make(map[int64][]byte)}

@@ -71,7 +71,7 @@ func Join(db *bbolt.DB, o Options) (*DB, error) {
 }
 
 func newDB(file *boltfile.File, fsys vfs.FS, o Options) *DB {
-	o.Region = cmp.Or(o.Region, DefaultRegion)
+	o.Segment = cmp.Or(o.Segment, DefaultSegment)
 	d := &DB{
 		file: file, fs: fsys, options: o, active: new(layer), time: NoTime,
 		turn: newTurn(file, rankTurn), checkpoint: newTurn(file, rankCheckpoint),
@@ -131,12 +131,12 @@ func (d *DB) prepare(l layout) error {
 	})
 }
 
-// mark reads the mark of the log in the file.
-func (d *DB) mark() (m mark, err error) {
+// watermark reads the watermark of the log in the file.
+func (d *DB) watermark() (m watermark, err error) {
 	err = d.file.View(func(tx *bbolt.Tx) error {
 		_, meta, err := d.first().find(tx)
 		if err == nil {
-			m, err = decodeMark(d.first().Table, meta.Get(markKey))
+			m, err = decodeWatermark(d.first().Table, meta.Get(watermarkKey))
 		}
 		return err
 	})
@@ -145,7 +145,7 @@ func (d *DB) mark() (m mark, err error) {
 
 // detached returns an error if the file needs a log, which no database of an application has.
 func (d *DB) detached() error {
-	m, err := d.mark()
+	m, err := d.watermark()
 	if err == nil && m.inUse {
 		err = boltfile.Unavailable("the buckets have changes in a journal; open the file with Open and close it, "+
 			"which writes them to the file", nil)
@@ -169,7 +169,7 @@ func orphaned(path string) error {
 
 // recover brings the memtable to the state that the log has.
 func (d *DB) recover() error {
-	m, err := d.mark()
+	m, err := d.watermark()
 	if err != nil {
 		return err
 	}
@@ -206,7 +206,7 @@ func (d *DB) recover() error {
 }
 
 // replay reads the log into the memtable.
-func (d *DB) replay(log *wal, m mark, name string) error {
+func (d *DB) replay(log *wal, m watermark, name string) error {
 	if log.id != m.id {
 		return boltfile.Unavailable(fmt.Sprintf("the journal %s is that of another file; put back the journal that was beside this file",
 			name), nil)
@@ -242,7 +242,7 @@ func (d *DB) replay(log *wal, m mark, name string) error {
 // discard removes a log that the file does not need. A process may have ended between the commit
 // that says so and the removal, or between the making of a log and the commit that refers to it.
 // Any other log has changes that nobody may drop.
-func discard(log *wal, m mark, name string) error {
+func discard(log *wal, m watermark, name string) error {
 	if log.id != m.id {
 		err := log.replay(position{}, func([]byte) error { return nil })
 		if err != nil || log.end != log.released {

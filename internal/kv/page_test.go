@@ -45,13 +45,13 @@ func decodeLog(log []byte, generation, offset, number uint64, tables map[string]
 		crc32.Checksum(log[:44], castagnoli) != le.Uint32(log[44:]) {
 		return 0, nil, fmt.Errorf("the first page is %x", log[:48])
 	}
-	id, region := log[20:36], le.Uint64(log[36:])
+	id, segment := log[20:36], le.Uint64(log[36:])
 	for {
 		at := uint64(4096)
 		if generation%2 == 1 {
-			at += region
+			at += segment
 		}
-		frame, size := log[at+offset:at+region], uint64(0)
+		frame, size := log[at+offset:at+segment], uint64(0)
 		if len(frame) >= 32 {
 			size = uint64(le.Uint32(frame[4:]))
 		}
@@ -83,8 +83,8 @@ func decodeLog(log []byte, generation, offset, number uint64, tables map[string]
 	}
 }
 
-// TestPage decodes the log of a database that was killed, from the mark in its file on, by the rules
-// of docs/internals/engine.md. File and log together have the content of the database.
+// TestPage decodes the log of a database that was killed, from the watermark in its file on, by the
+// rules of docs/internals/engine.md. File and log together have the content of the database.
 func TestPage(t *testing.T) {
 	d := openTemp(t, options(Log))
 	tables := *d.tables.Load()
@@ -149,11 +149,11 @@ func TestPage(t *testing.T) {
 				return err
 			}
 		}
-		mark, le := tx.Bucket([]byte("main.meta")).Get([]byte("journal")), binary.LittleEndian
-		if len(mark) != 49 || mark[0] != 1 || string(mark[1:17]) != string(log[20:36]) {
-			return fmt.Errorf("the mark is %x", mark)
+		watermark, le := tx.Bucket([]byte("main.meta")).Get([]byte("journal")), binary.LittleEndian
+		if len(watermark) != 49 || watermark[0] != 1 || string(watermark[1:17]) != string(log[20:36]) {
+			return fmt.Errorf("the watermark is %x", watermark)
 		}
-		frames, times, err := decodeLog(log, le.Uint64(mark[17:]), le.Uint64(mark[25:]), le.Uint64(mark[33:]), got)
+		frames, times, err := decodeLog(log, le.Uint64(watermark[17:]), le.Uint64(watermark[25:]), le.Uint64(watermark[33:]), got)
 		if err == nil && (frames == 0 || times[len(times)-1] != 299) {
 			err = fmt.Errorf("%d frames, at %v", frames, times)
 		}

@@ -10,9 +10,9 @@ import (
 // replay calls fn with each body from position p on. The body is good until fn returns. Then the
 // journal goes on after the last frame.
 //
-// An earlier process may have ended between the write of the last frame and its sync, or the sync may
-// have failed. So replay makes the last frame durable before it returns, unless the log was opened by
-// openLog for reading. Each frame before it was synced before the next was written.
+// An earlier process may have ended between the write of the last frame and its sync, or the sync
+// may have failed. So replay makes the last frame durable before it returns, unless the log was
+// opened by openLog for reading. Each frame before it was synced before the next was written.
 //
 // An error of fn ends the replay and is returned as it is. The other errors are errLogDamaged,
 // errNewer and those of the file system.
@@ -20,7 +20,7 @@ func (w *wal) replay(p position, fn func(body []byte) error) error {
 	if p == (position{}) {
 		p = firstPosition
 	}
-	if p.generation == 0 || p.offset < 0 || p.offset > w.region || p.offset%align != 0 {
+	if p.generation == 0 || p.offset < 0 || p.offset > w.segment || p.offset%align != 0 {
 		return fmt.Errorf("%w: there is no position %d in it", errLogDamaged, p.offset)
 	}
 	w.end, w.before, w.released, w.zeroed = p, 0, p, [2]int64{}
@@ -41,16 +41,17 @@ func (w *wal) replay(p position, fn func(body []byte) error) error {
 	return w.rewrite(last)
 }
 
-// read returns the rest of a region.
+// read returns the rest of a segment.
 func (w *wal) read(p position) ([]byte, error) {
-	data := make([]byte, w.region-p.offset)
+	data := make([]byte, w.segment-p.offset)
 	if _, err := w.file.ReadAt(data, w.at(p.generation, p.offset)); err != nil && err != io.EOF {
 		return nil, err
 	}
 	return data, nil
 }
 
-// scan reads the frames of the region of w.end, from there on, and returns the position of the last.
+// scan reads the frames of the segment of w.end, from there on, and returns the position of the
+// last.
 func (w *wal) scan(data []byte, fn func([]byte) error) (last position, err error) {
 	last = w.end
 	if err := w.belongs(w.end.generation); err != nil {
@@ -83,7 +84,7 @@ func (w *wal) scan(data []byte, fn func([]byte) error) (last position, err error
 	return last, w.torn(data)
 }
 
-// belongs returns an error if the region of a generation begins with a frame of a later one.
+// belongs returns an error if the segment of a generation begins with a frame of a later one.
 func (w *wal) belongs(generation uint64) error {
 	h, err := w.first(generation)
 	if err == nil && h != nil && h.generation > generation {
@@ -92,14 +93,14 @@ func (w *wal) belongs(generation uint64) error {
 	return err
 }
 
-// first returns the header of the first frame in the region of a generation, or nil.
+// first returns the header of the first frame in the segment of a generation, or nil.
 func (w *wal) first(generation uint64) (*header, error) {
 	buf := make([]byte, headerSize)
 	if _, err := w.file.ReadAt(buf, w.at(generation, 0)); err != nil {
 		return nil, err
 	}
 	h, ok := parseHeader(buf)
-	if !ok || frameSize(h.size) > w.region {
+	if !ok || frameSize(h.size) > w.segment {
 		return nil, nil
 	}
 	buf = make([]byte, frameSize(h.size))

@@ -12,9 +12,10 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// Update runs fn, and makes its changes durable as the [Mode] says. An error of fn drops them and is
-// returned as it is; a panic of fn drops them and goes on. If the error is [store.ErrUnknownOutcome],
-// the changes may be durable; after any other they are not. The caller has the turn: see [DB.Lock].
+// Update runs fn, and makes its changes durable as the [Mode] says. An error of fn drops them and
+// is returned as it is; a panic of fn drops them and goes on. If the error is
+// [store.ErrUnknownOutcome], the changes may be durable; after any other they are not. The caller
+// has the turn: see [DB.Lock].
 func (d *DB) Update(fn func(tx *Tx) error) error {
 	tx := &d.tx
 	defer tx.reset()
@@ -34,8 +35,8 @@ func (d *DB) Update(fn func(tx *Tx) error) error {
 	if err := d.decide(tx, fn); err != nil {
 		return err
 	}
-	// After a commit of unknown outcome memory has the old state, and the file may have the new one.
-	// So a call that would change nothing in memory has no answer, either.
+	// After a commit of unknown outcome memory has the old state, and the file may have the new
+	// one. So a call that would change nothing in memory has no answer, either.
 	if err := d.file.Usable(); err != nil || tx.none() {
 		return err
 	}
@@ -87,7 +88,7 @@ func (d *DB) keep(tx *Tx) error {
 	switch {
 	case err == nil:
 		d.publish(tx)
-		// Once of each region. Changes go on while run writes, and if they told it again, it would
+		// Once of each segment. Changes go on while run writes, and if they told it again, it would
 		// write a second time for the few changes that came meanwhile.
 		if g := d.log.end.generation; d.log.unreleased() && d.asked.Swap(g) != g {
 			select {
@@ -100,7 +101,7 @@ func (d *DB) keep(tx *Tx) error {
 		d.file.Refuse(fmt.Sprintf("the journal failed earlier (%v); close the store and open it again", err))
 		return boltfile.Unsure(fmt.Sprintf("the journal failed when the change was written but not yet known to last: %v", err), err)
 	}
-	return d.straight(tx, nil) // nothing was appended: the disk is full, or the change is larger than a region
+	return d.straight(tx, nil) // nothing was appended: the disk is full, or the change is larger than a segment
 }
 
 func (d *DB) append() error {
@@ -138,13 +139,13 @@ func (d *DB) start(tx *Tx) error {
 		d.began = true
 		return d.straight(tx, nil)
 	}
-	log, err := createLog(d.fs, d.logPath(), d.options.Region, d.file.Resemble)
+	log, err := createLog(d.fs, d.logPath(), d.options.Segment, d.file.Resemble)
 	if err != nil {
 		d.without = true
 		d.options.Logger.Warn("bolt: no journal could be made; each commit goes straight to the file", "error", err)
 		return d.straight(tx, nil)
 	}
-	err = d.straight(tx, &mark{id: log.id, position: log.end, inUse: true})
+	err = d.straight(tx, &watermark{id: log.id, position: log.end, inUse: true})
 	switch {
 	case err == nil:
 		d.log = log
@@ -164,9 +165,9 @@ func (d *DB) start(tx *Tx) error {
 }
 
 // straight commits the changes of tx to the file, with all changes that the file does not have yet,
-// and with the mark begins if it is not nil. Views wait meanwhile: one that began between the commit
-// and its end would see new values in the file beside older ones in memory.
-func (d *DB) straight(tx *Tx, begins *mark) error {
+// and with the watermark begins if it is not nil. Views wait meanwhile: one that began between the
+// commit and its end would see new values in the file beside older ones in memory.
+func (d *DB) straight(tx *Tx, begins *watermark) error {
 	_ = d.checkpoint.take(context.Background()) // a context that does not end fails no lock
 	defer d.checkpoint.give()
 	d.lockMemtable()
@@ -186,9 +187,9 @@ func (d *DB) straight(tx *Tx, begins *mark) error {
 			}
 		}
 		if begins != nil {
-			return putMark(d.first(), btx, *begins)
+			return putWatermark(d.first(), btx, *begins)
 		}
-		return d.putMark(btx, d.end, true)
+		return d.putWatermark(btx, d.end, true)
 	})
 	if err == nil {
 		d.frozen, d.clean, d.active, d.time = nil, nil, new(layer), time

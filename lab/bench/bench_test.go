@@ -111,9 +111,9 @@ func TestMeasureInMemory(t *testing.T) {
 
 // The journal is rotated within a turn, and the rotations are counted.
 func TestSustained(t *testing.T) {
-	region := kv.DefaultRegion
-	kv.DefaultRegion = 256 << 10
-	defer func() { kv.DefaultRegion = region }()
+	segment := kv.DefaultSegment
+	kv.DefaultSegment = 256 << 10
+	defer func() { kv.DefaultSegment = segment }()
 	r, report, err := measured(t, io.Discard, "-for", "100ms", "-only", boltName, "sustained")
 	if err != nil {
 		t.Fatal(err)

@@ -126,8 +126,9 @@ func (r *results) largest(subject string) (most float64) {
 const leastRotations, mostContests = 2, 5
 
 // sustained measures bolt and its references over a time in which bolt's journal is rotated. A turn
-// in which a region of the journal fills also writes it to the bbolt file. Turns therefore differ,
-// and their sums count. A turn of bolt ends when the regions that are full stand in the bbolt file.
+// in which a segment of the journal fills also writes it to the bbolt file. Turns therefore differ,
+// and their sums count. A turn of bolt ends when the segments that are full stand in the bbolt
+// file.
 func (b *bench) sustained(ctx context.Context) error {
 	if !slices.ContainsFunc(b.chosen, func(s *subject) bool { return s.name == boltName }) {
 		return nil
@@ -268,8 +269,8 @@ func writtenByProcess(context.Context) (float64, error) {
 // It is the pause before a commit, in which the store collects and sorts changes.
 const quiet = 50 * time.Millisecond
 
-// drainBolt waits until the store has written a region of its journal that is full to the file,
-// and has come to rest. The changes in the newest region stay in the journal, as they do in an
+// drainBolt waits until the store has written a segment of its journal that is full to the file,
+// and has come to rest. The changes in the newest segment stay in the journal, as they do in an
 // application, and a later turn writes them.
 func drainBolt(ctx context.Context, s *bolt.Store, path string) error {
 	last, since := 0, time.Now()

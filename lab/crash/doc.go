@@ -8,19 +8,19 @@
 //
 // TestPower cuts the power at every moment of a recording. It builds files that a disk can hold
 // then, with sectors lost in any combination, opens them, and compares their content with the
-// history. The content must be that after some call; no acknowledged call may be missing, and no call
-// may be there that had not begun. The image with nothing lost is that of a kill at this moment. For
-// a relaxed store, the calls before its last Sync count as acknowledged.
+// history. The content must be that after some call; no acknowledged call may be missing, and no
+// call may be there that had not begun. The image with nothing lost is that of a kill at this
+// moment. For a relaxed store, the calls before its last Sync count as acknowledged.
 //
-// TestErrors has the n-th write, sync, rename or truncate fail with EIO or ENOSPC: once, with half of
-// the write done, or from then on until the disk is healed, which is a disk that was full. It
+// TestErrors has the n-th write, sync, rename or truncate fail with EIO or ENOSPC: once, with half
+// of the write done, or from then on until the disk is healed, which is a disk that was full. It
 // compares every answer with the contents that are possible then. A call that succeeded must have
 // been applied, a call that failed must not, and a call with an unknown outcome may have been.
 //
 // # With processes
 //
-// TestKill kills a child with SIGKILL while it changes its files, goes on with the files in the next
-// child, and compares their content with the answers so far.
+// TestKill kills a child with SIGKILL while it changes its files, goes on with the files in the
+// next child, and compares their content with the answers so far.
 //
 // # Planted faults
 //
@@ -31,7 +31,7 @@
 //     directory; none of a frame; none of a new log; none of the name of a new log; none of the file
 //     while there is a log; none in a relaxed store (edits of a recording);
 //   - an answer before the commit, and before the frame is in the log (history.Early, and an edit);
-//   - a mark in the file that runs ahead of the file (history.Ahead);
+//   - a watermark in the file that runs ahead of the file (history.Ahead);
 //   - a Sync that does nothing (history.Unsynced);
 //   - an unknown outcome told as one that was not applied (history.Mistold);
 //   - a failed Delete told as done (history.Swallowed);

@@ -38,7 +38,7 @@ func faulty(seed attack.Seed, subject history.Subject, most int) scenario {
 		}
 	}
 	return scenario{fault: f, req: history.Request{
-		Subject: subject, Ops: ops, Region: history.Regions[r.IntN(len(history.Regions))], Free: r.IntN(2) == 0,
+		Subject: subject, Ops: ops, Segment: history.Segments[r.IntN(len(history.Segments))], Free: r.IntN(2) == 0,
 	}}
 }
 

@@ -100,7 +100,7 @@ func lives(seed attack.Seed, subject history.Subject, defect history.Defect) (ki
 	for range 1 + r.IntN(4) {
 		req := history.Request{
 			Dir: dir, Subject: subject, Defect: defect, Seconds: history.Latest(possible), Free: true,
-			Region: history.Regions[r.IntN(len(history.Regions))], Ops: history.Random(r, subject, 10+r.IntN(30), 12),
+			Segment: history.Segments[r.IntN(len(history.Segments))], Ops: history.Random(r, subject, 10+r.IntN(30), 12),
 		}
 		notes, err := life(req, 1+r.IntN(2*len(req.Ops)), pause(r))
 		if err != nil {

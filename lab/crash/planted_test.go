@@ -75,8 +75,8 @@ func (l *logs) see(e disk.Event) bool {
 	return false
 }
 
-// logSyncs returns an edit that leaves out syncs of logs: those that have their names, or those that
-// have not.
+// logSyncs returns an edit that leaves out syncs of logs: those that have their names, or those
+// that have not.
 func logSyncs(made bool) edit {
 	return without(func() func(disk.Event) bool {
 		var l logs
@@ -184,7 +184,7 @@ var planted = []struct {
 		subject: history.Bolt, edit: early,
 	},
 	{
-		name: "log: a mark that runs ahead", why: "Open replays too little",
+		name: "log: a watermark that runs ahead", why: "Open replays too little",
 		subject: history.Bolt, defect: history.Ahead,
 	},
 	{

@@ -36,8 +36,8 @@ type noted struct {
 	at int
 }
 
-// record carries out a scenario. until, if set, is asked before each call whether to go on. look, if
-// set, looks at the files in the end.
+// record carries out a scenario. until, if set, is asked before each call whether to go on. look,
+// if set, looks at the files in the end.
 func record(s scenario, until func(failed int, n history.Note) bool, look func(rec *recording) error) (rec *recording, err error) {
 	if s.req.Dir, err = history.Scratch(); err != nil {
 		return nil, err
@@ -88,7 +88,7 @@ func random(seed attack.Seed, subject history.Subject) scenario {
 	}
 	s.req = history.Request{
 		Subject: subject, Ops: history.Random(r, subject, 10+r.IntN(40), names),
-		Region: history.Regions[r.IntN(len(history.Regions))], Free: r.IntN(2) == 0,
+		Segment: history.Segments[r.IntN(len(history.Segments))], Free: r.IntN(2) == 0,
 	}
 	return s
 }

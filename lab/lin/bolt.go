@@ -128,15 +128,15 @@ func (w *killed) close() error {
 // kills is the largest number of kills in a history.
 const kills = 3
 
-// region is the size of a region of the journal. A history fills many.
-const region = 4 << 10
+// segment is the size of a segment of the journal. A history fills many.
+const segment = 4 << 10
 
-// inBolt returns a bolt store with a journal, or without one if region is 0, and a plan with kills.
-// A kill loses nothing that was acknowledged.
-func inBolt(defect history.Defect, region int64) func(r *rand.Rand) (world, plan, error) {
+// inBolt returns a bolt store with a journal, or without one if segment is 0, and a plan with
+// kills. A kill loses nothing that was acknowledged.
+func inBolt(defect history.Defect, segment int64) func(r *rand.Rand) (world, plan, error) {
 	return func(r *rand.Rand) (world, plan, error) {
 		limits := limitsOf(r, 0, 1, 2)
-		w, err := newKilled(setting{Bucket: listed(limits), Defect: defect, Region: region})
+		w, err := newKilled(setting{Bucket: listed(limits), Defect: defect, Segment: segment})
 		if err != nil {
 			return nil, plan{}, err
 		}

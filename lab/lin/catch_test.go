@@ -325,7 +325,7 @@ func TestCatches(t *testing.T) {
 			why: "a refused call changed the level",
 		},
 		{
-			name: "an answer before the commit", open: inBolt(history.Early, region),
+			name: "an answer before the commit", open: inBolt(history.Early, segment),
 			why: "a kill loses calls that were acknowledged",
 		},
 		{

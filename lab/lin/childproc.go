@@ -34,8 +34,8 @@ type setting struct {
 	Path    string         `json:"path"`
 	Now     int64          `json:"now"` // of the history's clock
 	Relaxed bool           `json:"relaxed,omitempty"`
-	Window  time.Duration  `json:"window,omitempty"` // of a relaxed store
-	Region  int64          `json:"region,omitempty"` // of a store's journal; 0 if it has none
+	Window  time.Duration  `json:"window,omitempty"`  // of a relaxed store
+	Segment int64          `json:"segment,omitempty"` // of a store's journal; 0 if it has none
 	Defect  history.Defect `json:"defect,omitempty"`
 	Bucket  []bucketOfKey  `json:"bucket,omitempty"`
 	Budget  *budget        `json:"budget,omitempty"` // of a ledger, in the place of buckets
@@ -128,9 +128,9 @@ func serve(text string) (err error) {
 
 func (v *server) open() error {
 	clock := func() time.Time { return time.UnixMicro(v.now.Load()) }
-	o := &bolt.Options{Clock: clock, RelaxedWindow: v.Window, NoJournal: v.Region == 0}
-	if v.Region > 0 {
-		kv.DefaultRegion = v.Region
+	o := &bolt.Options{Clock: clock, RelaxedWindow: v.Window, NoJournal: v.Segment == 0}
+	if v.Segment > 0 {
+		kv.DefaultSegment = v.Segment
 	}
 	if v.URL != "" {
 		return v.connect()

@@ -81,7 +81,7 @@ func subjects(t *testing.T) []subject {
 	var crashing, stopping sync.Mutex
 	return []subject{
 		{name: "memory", open: inMemory},
-		{name: "bolt", open: inBolt("", region)},
+		{name: "bolt", open: inBolt("", segment)},
 		{name: "bolt without a journal", open: inBolt("", 0)},
 		{name: "relaxed", open: inRelaxed("")},
 		{name: "postgres", open: inPostgres(at, nil), abreast: abreast},

@@ -31,10 +31,10 @@ func registered(t *testing.T) map[string]map[string][]string {
 	t.Helper()
 	s := memory.New(nil)
 	defer s.Close()
-	census := observe.NewCensus(s)
-	defer census.Close()
+	counter := observe.NewBucketCounter(s)
+	defer counter.Close()
 	reg := prometheus.NewRegistry()
-	h, err := prombrim.New(reg, &prombrim.Options{Census: census})
+	h, err := prombrim.New(reg, &prombrim.Options{Buckets: counter})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -240,7 +240,8 @@ func TestGuide(t *testing.T) {
 	}
 }
 
-// TestCheckFinds tests that check finds a wrong name, a wrong label, a wrong value of one and a wrong grouping.
+// TestCheckFinds tests that check finds a wrong name, a wrong label, a wrong value of one and a
+// wrong grouping.
 func TestCheckFinds(t *testing.T) {
 	series := registered(t)
 	for _, expression := range []string{

@@ -10,9 +10,9 @@
 //	brim.call.duration     method, outcome  seconds of a call; ok, failed, unknown, canceled
 //	brim.flush.requests    backend, outcome callers that shared a commit; ok, failed
 //	brim.retries           backend          attempts of which nothing was applied
-//	brim.store.buckets                      buckets in the store, if Options.Census is set
+//	brim.store.buckets                      buckets in the store, if Options.Buckets is set
 //	brim.store.size                         bytes that they take, if the store tells
-//	brim.store.census.age                   seconds; age of these two
+//	brim.store.buckets.age                  seconds; age of these two
 //
 // [NewSpend] has the metrics of package spend:
 //

@@ -28,10 +28,10 @@ type Options struct {
 	// Limits maps names to limits. The attribute "limit" of a metric is the name of the bucket's
 	// limit, or "other" if the limit has no name. Two names of one limit are an error.
 	Limits map[string]store.Limit
-	// Census counts the buckets of the store, for three gauges. A collection waits at most a
+	// Buckets counts the buckets of the store, for three gauges. A collection waits at most a
 	// second for the first count. It leaves the gauges out while there is no count, and after a
-	// count that failed. Without a Census there are no such gauges. The caller closes it.
-	Census *observe.Census
+	// count that failed. Without a BucketCounter there are no such gauges. The caller closes it.
+	Buckets *observe.BucketCounter
 }
 
 // The upper bounds of the histograms, which are fixed so that dashboards and alerts fit every
@@ -91,8 +91,8 @@ func New(o *Options) (observe.Hooks, error) {
 		m.limits[l] = name
 	}
 	err := m.create(meter)
-	if err == nil && o.Census != nil {
-		err = watch(meter, o.Census)
+	if err == nil && o.Buckets != nil {
+		err = watch(meter, o.Buckets)
 	}
 	if err != nil {
 		return observe.Hooks{}, fmt.Errorf("otelbrim: %w", err)
@@ -186,15 +186,15 @@ func endSpan(ctx context.Context, label string, err error) {
 // firstCount limits the time that a collection waits for the first count.
 const firstCount = time.Second
 
-// watch makes gauges of the counts of a Census.
-func watch(meter metric.Meter, c *observe.Census) error {
+// watch makes gauges of the counts of a BucketCounter.
+func watch(meter metric.Meter, c *observe.BucketCounter) error {
 	var errs [4]error
 	buckets, err := meter.Int64ObservableGauge("brim.store.buckets", metric.WithDescription("Buckets in the store."))
 	errs[0] = err
 	bytes, err := meter.Int64ObservableGauge("brim.store.size", metric.WithUnit("By"),
 		metric.WithDescription("Bytes that the buckets take where the store keeps them."))
 	errs[1] = err
-	age, err := meter.Float64ObservableGauge("brim.store.census.age", metric.WithUnit("s"),
+	age, err := meter.Float64ObservableGauge("brim.store.buckets.age", metric.WithUnit("s"),
 		metric.WithDescription("Time since the buckets were counted."))
 	errs[2] = err
 	_, errs[3] = meter.RegisterCallback(func(ctx context.Context, o metric.Observer) error {

@@ -30,7 +30,7 @@ var named = brim.Limit{Capacity: 10, LeakRate: 1}
 func collect(t *testing.T, listed func(store.Store) store.Store) (map[string]metricdata.Aggregation, tracetest.SpanStubs) {
 	t.Helper()
 	s := memory.New(&memory.Options{Clock: func() time.Time { return time.Unix(1_800_000_000, 0) }})
-	census := observe.NewCensus(listed(s))
+	counter := observe.NewBucketCounter(listed(s))
 	spans := tracetest.NewInMemoryExporter()
 	tracers := sdktrace.NewTracerProvider(sdktrace.WithSyncer(spans))
 	reader := sdkmetric.NewManualReader()
@@ -40,13 +40,13 @@ func collect(t *testing.T, listed func(store.Store) store.Store) (map[string]met
 		if err := errors.Join(tracers.Shutdown(ctx), meters.Shutdown(ctx)); err != nil {
 			t.Error(err)
 		}
-		census.Close()
+		counter.Close()
 		if err := s.Close(); err != nil {
 			t.Error(err)
 		}
 	})
 	h, err := New(&Options{
-		MeterProvider: meters, TracerProvider: tracers, Census: census,
+		MeterProvider: meters, TracerProvider: tracers, Buckets: counter,
 		Limits: map[string]store.Limit{"card": named},
 	})
 	if err != nil {
@@ -79,8 +79,8 @@ func collect(t *testing.T, listed func(store.Store) store.Store) (map[string]met
 	trace.Flush(store.Flush{Backend: "bolt", Requests: 3})
 	trace.Retry(store.Retry{Backend: "bolt", Attempt: 1, Err: store.ErrUnavailable})
 	var data metricdata.ResourceMetrics
-	// A collection waits a second only for the first census.
-	if _, err := census.Count(t.Context()); err != nil && !errors.Is(err, store.ErrUnavailable) {
+	// A collection waits a second only for the first count.
+	if _, err := counter.Count(t.Context()); err != nil && !errors.Is(err, store.ErrUnavailable) {
 		t.Fatal(err)
 	}
 	if err := reader.Collect(t.Context(), &data); err != nil {
@@ -163,8 +163,8 @@ func (failing) Visit(context.Context, string, func(store.Entry) bool) error {
 	return store.ErrUnavailable
 }
 
-// TestCensusFails collects while the store cannot be listed: the other metrics stay.
-func TestCensusFails(t *testing.T) {
+// TestBucketCounterFails collects while the store cannot be listed: the other metrics stay.
+func TestBucketCounterFails(t *testing.T) {
 	metrics, _ := collect(t, func(s store.Store) store.Store { return failing{s} })
 	if len(metrics) != 7 || metrics["brim.store.buckets"] != nil {
 		t.Errorf("%d metrics, want 7 without the gauges", len(metrics))

@@ -19,7 +19,7 @@ import (
 var spendFailures = []string{"failed", "unknown", "late", "canceled", "invalid"}
 
 // NewSpend makes the metrics of spends and returns the hooks that feed them, for the Hooks of
-// [spend.Options]; o may be nil, and its Limits and Census are not used. The hooks are safe for
+// [spend.Options]; o may be nil, and its Limits and Buckets are not used. The hooks are safe for
 // concurrent use, and several Budgets may share them. NewSpend fails if the MeterProvider refuses a
 // metric.
 func NewSpend(o *Options) (spend.Hooks, error) {

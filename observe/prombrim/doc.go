@@ -10,9 +10,9 @@
 //	brim_call_duration_seconds   method, outcome  calls to the store; ok, failed, unknown, canceled
 //	brim_flush_requests          backend, outcome callers that shared a commit; ok, failed
 //	brim_retries_total           backend          attempts of which nothing was applied
-//	brim_store_buckets                            buckets in the store, if Options.Census is set
+//	brim_store_buckets                            buckets in the store, if Options.Buckets is set
 //	brim_store_size_bytes                         bytes that they take, if the store tells
-//	brim_store_census_age_seconds                 age of these two
+//	brim_store_buckets_age_seconds                age of these two
 //
 // [NewSpend] has the metrics of package spend:
 //

@@ -19,10 +19,10 @@ type Options struct {
 	// Limits are the limits that the label "limit" tells apart, by name. All others are "other".
 	// Two names of one limit are an error.
 	Limits map[string]store.Limit
-	// Census counts the buckets of the store, for three gauges. A scrape waits at most a second
+	// Buckets counts the buckets of the store, for three gauges. A scrape waits at most a second
 	// for the first count. It leaves the gauges out while there is no count, and after a count that
-	// failed. Without a Census there are no such gauges. The caller closes it.
-	Census *observe.Census
+	// failed. Without a BucketCounter there are no such gauges. The caller closes it.
+	Buckets *observe.BucketCounter
 }
 
 // The upper bounds of the histograms, which are fixed so that dashboards and alerts fit every
@@ -92,8 +92,8 @@ func New(reg prometheus.Registerer, o *Options) (observe.Hooks, error) {
 	rest := of(other)
 
 	collectors := []prometheus.Collector{decisions, units, ratio, wait, calls, flushes, retries}
-	if o.Census != nil {
-		collectors = append(collectors, newGauges(o.Census))
+	if o.Buckets != nil {
+		collectors = append(collectors, newGauges(o.Buckets))
 	}
 	if err := register(reg, collectors...); err != nil {
 		return observe.Hooks{}, err
@@ -168,19 +168,19 @@ func (m *ofLimit) observe(d *observe.Decision) {
 // firstCount is how long a scrape waits for the first count.
 const firstCount = time.Second
 
-// gauges collects the counts of a Census.
+// gauges collects the counts of a BucketCounter.
 type gauges struct {
-	census              *observe.Census
+	counter             *observe.BucketCounter
 	buckets, bytes, age *prometheus.Desc
 }
 
-func newGauges(c *observe.Census) *gauges {
+func newGauges(c *observe.BucketCounter) *gauges {
 	desc := func(name, help string) *prometheus.Desc { return prometheus.NewDesc(name, help, nil, nil) }
 	return &gauges{
-		census:  c,
+		counter: c,
 		buckets: desc("brim_store_buckets", "Buckets in the store."),
 		bytes:   desc("brim_store_size_bytes", "Bytes that the buckets take where the store keeps them."),
-		age:     desc("brim_store_census_age_seconds", "Time since the buckets were counted."),
+		age:     desc("brim_store_buckets_age_seconds", "Time since the buckets were counted."),
 	}
 }
 
@@ -195,7 +195,7 @@ func (g *gauges) Describe(ch chan<- *prometheus.Desc) {
 func (g *gauges) Collect(ch chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), firstCount)
 	defer cancel()
-	n, err := g.census.Count(ctx)
+	n, err := g.counter.Count(ctx)
 	if err != nil {
 		return // an invalid metric would cost the scrape all other metrics
 	}

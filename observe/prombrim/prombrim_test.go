@@ -78,15 +78,15 @@ func newStore(t *testing.T) store.Store {
 func TestMetrics(t *testing.T) {
 	reg := prometheus.NewPedanticRegistry()
 	s := newStore(t)
-	census := observe.NewCensus(s)
-	defer census.Close()
-	o := &Options{Limits: map[string]store.Limit{"card": named}, Census: census}
+	counter := observe.NewBucketCounter(s)
+	defer counter.Close()
+	o := &Options{Limits: map[string]store.Limit{"card": named}, Buckets: counter}
 	h, err := New(reg, o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	drive(t, s, h)
-	counted(t, census)
+	counted(t, counter)
 	if err := testutil.GatherAndCompare(reg, strings.NewReader(`
 # HELP brim_decisions_total Operations decided.
 # TYPE brim_decisions_total counter
@@ -201,8 +201,8 @@ brim_units_total{limit="other",outcome="spilled"} 0.3
 	}
 }
 
-// counted waits for the first census, for which a scrape waits a second only.
-func counted(t *testing.T, c *observe.Census) {
+// counted waits for the first count, for which a scrape waits a second only.
+func counted(t *testing.T, c *observe.BucketCounter) {
 	t.Helper()
 	if _, err := c.Count(t.Context()); err != nil {
 		t.Fatal(err)
@@ -213,14 +213,14 @@ func counted(t *testing.T, c *observe.Census) {
 func TestDoc(t *testing.T) {
 	reg := prometheus.NewPedanticRegistry()
 	s := newStore(t)
-	census := observe.NewCensus(s)
-	defer census.Close()
-	h, err := New(reg, &Options{Census: census})
+	counter := observe.NewBucketCounter(s)
+	defer counter.Close()
+	h, err := New(reg, &Options{Buckets: counter})
 	if err != nil {
 		t.Fatal(err)
 	}
 	drive(t, s, h)
-	counted(t, census)
+	counted(t, counter)
 	ofSpend, err := NewSpend(reg)
 	if err != nil {
 		t.Fatal(err)
@@ -255,12 +255,12 @@ func (failing) Visit(context.Context, string, func(store.Entry) bool) error {
 	return store.ErrUnavailable
 }
 
-// TestCensusFails scrapes while the store is away: the other metrics stay.
-func TestCensusFails(t *testing.T) {
+// TestBucketCounterFails scrapes while the store is away: the other metrics stay.
+func TestBucketCounterFails(t *testing.T) {
 	reg := prometheus.NewPedanticRegistry()
-	census := observe.NewCensus(failing{newStore(t)})
-	defer census.Close()
-	if _, err := New(reg, &Options{Census: census}); err != nil {
+	counter := observe.NewBucketCounter(failing{newStore(t)})
+	defer counter.Close()
+	if _, err := New(reg, &Options{Buckets: counter}); err != nil {
 		t.Fatal(err)
 	}
 	families, err := reg.Gather()

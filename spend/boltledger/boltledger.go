@@ -101,7 +101,7 @@ func (l *Ledger) create() error {
 		return err
 	}
 	if there {
-		return file.CheckBuckets(l.names.all(), &boltfile.Census{})
+		return file.CheckBuckets(l.names.all(), &boltfile.Verifier{})
 	}
 	if err := file.Lock(context.Background()); err != nil {
 		return err

@@ -35,7 +35,7 @@ const (
 )
 
 func TestMain(m *testing.M) {
-	kv.DefaultRegion = 16 << 10 // regions of the write-ahead log fill soon, and a large batch does not fit in one
+	kv.DefaultSegment = 16 << 10 // segments of the write-ahead log fill soon, and a large batch does not fit in one
 	for env, run := range map[string]func(path, number string) error{childEnv: child, cancelEnv: cancelingChild} {
 		if v := os.Getenv(env); v != "" {
 			path, number, _ := strings.Cut(v, " ")
@@ -197,9 +197,9 @@ func cancelingChild(path, number string) error {
 	return nil
 }
 
-// TestCancelAfterKill kills a program that authorizes and cancels, and cancels all of its requests in
-// the next one. No money stays held, a cancellation that was answered is kept, and no request has an
-// effect afterwards.
+// TestCancelAfterKill kills a program that authorizes and cancels, and cancels all of its requests
+// in the next one. No money stays held, a cancellation that was answered is kept, and no request
+// has an effect afterwards.
 func TestCancelAfterKill(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short leaves out the kills")

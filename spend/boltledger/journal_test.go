@@ -20,7 +20,7 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// journaled keeps ledgers in a file of their own, with a journal whose regions fill soon: see
+// journaled keeps ledgers in a file of their own, with a journal whose segments fill soon: see
 // TestMain. Every other Reopen is that after a kill, from copies of the file and the journal.
 func journaled(t *testing.T) spendtest.Harness {
 	t.Helper()

@@ -128,9 +128,10 @@ func (b brokenStore) part() string {
 // name identifies an entry of the table.
 func (b brokenStore) name() string { return string(b.fault) + ", by " + b.part() }
 
-// stuck are the faults that let calls wait for ever. Only the wall time tells them from slow calls, so
-// the suite has less patience with them; it waits for all other stores as long as for a correct one.
-var stuck = []fault{locksInCallersOrder, locksWithoutPause, cancelLeavesLock, visitHoldsLock, clockStands}
+// hangs are the faults that let calls wait for ever. Only the wall time tells them from slow calls,
+// so the suite has less patience with them; it waits for all other stores as long as for a correct
+// one.
+var hangs = []fault{locksInCallersOrder, locksWithoutPause, cancelLeavesLock, visitHoldsLock, clockStands}
 
 var broken = []brokenStore{
 	{decidesFromSnapshot, "races/exactly the capacity"},

@@ -129,7 +129,7 @@ func runBroken(t *testing.T) {
 			o := refOptions(b.fault)
 			o.Keys, o.Operations = 1000, 100_000
 			s := newSuite(openRef(b.fault), o)
-			if slices.Contains(stuck, b.fault) {
+			if slices.Contains(hangs, b.fault) {
 				s.patience = time.Second
 			}
 			for _, part := range parts {

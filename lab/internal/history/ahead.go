@@ -15,7 +15,7 @@ import (
 	"github.com/brimgo/brim/internal/kv"
 )
 
-// advance moves the mark to the end of the log, if the store is [Ahead] and err is nil.
+// advance moves the watermark to the end of the log, if the store is [Ahead] and err is nil.
 func (d defective) advance(ctx context.Context, err error) error {
 	s, ok := d.Backend.(*bolt.Store)
 	if err != nil || d.defect != Ahead || !ok {
@@ -33,28 +33,28 @@ func (d defective) advance(ctx context.Context, err error) error {
 		return err
 	}
 	defer file.Unlock()
-	return file.Update(func(tx *bbolt.Tx) (bool, error) { return moveMark(tx, log) })
+	return file.Update(func(tx *bbolt.Tx) (bool, error) { return moveWatermark(tx, log) })
 }
 
-// moveMark moves the mark in the file to the end of the log; docs/internals/engine.md describes both.
-// changed is false if there is no mark, or if the file needs no log.
-func moveMark(tx *bbolt.Tx, log []byte) (changed bool, err error) {
+// moveWatermark moves the watermark in the file to the end of the log; docs/internals/engine.md
+// describes both. changed is false if there is no watermark, or if the file needs no log.
+func moveWatermark(tx *bbolt.Tx, log []byte) (changed bool, err error) {
 	table, key := boltfile.NewTable("brim"), []byte("journal")
 	_, meta, err := table.Find(tx)
 	if err != nil {
 		return false, err
 	}
-	mark := bytes.Clone(meta.Get(key))
-	if len(mark) == 0 || mark[0] == 0 {
+	watermark := bytes.Clone(meta.Get(key))
+	if len(watermark) == 0 || watermark[0] == 0 {
 		return false, nil
 	}
-	le, position := binary.LittleEndian, mark[17:]
+	le, position := binary.LittleEndian, watermark[17:]
 	generation, offset, number := le.Uint64(position), le.Uint64(position[8:]), le.Uint64(position[16:])
-	region := uint64(len(log)-4096) / 2
+	segment := uint64(len(log)-4096) / 2
 	// frame returns the size of the frame with that number at an offset, or 0.
 	frame := func(generation, offset uint64) uint64 {
-		at := 4096 + generation%2*region + offset
-		if offset+32 > region || le.Uint64(log[at+8:]) != generation || le.Uint64(log[at+16:]) != number {
+		at := 4096 + generation%2*segment + offset
+		if offset+32 > segment || le.Uint64(log[at+8:]) != generation || le.Uint64(log[at+16:]) != number {
 			return 0
 		}
 		return (32 + uint64(le.Uint32(log[at+4:])) + 7) &^ 7
@@ -72,6 +72,6 @@ func moveMark(tx *bbolt.Tx, log []byte) (changed bool, err error) {
 	le.PutUint64(position, generation)
 	le.PutUint64(position[8:], offset)
 	le.PutUint64(position[16:], number)
-	table.SealMeta(key, mark)
-	return true, meta.Put(key, mark)
+	table.SealMeta(key, watermark)
+	return true, meta.Put(key, watermark)
 }

@@ -19,8 +19,8 @@ const (
 	Mistold Defect = "mistold"
 	// Swallowed reports a Delete that failed as done.
 	Swallowed Defect = "swallowed"
-	// Ahead has the mark in the file tell that the file has all that its journal has, after each call
-	// that changes buckets.
+	// Ahead has the watermark in the file tell that the file has all that its journal has, after
+	// each call that changes buckets.
 	Ahead Defect = "ahead"
 	// Unsynced has Sync of a relaxed store do nothing.
 	Unsynced Defect = "unsynced"

@@ -16,7 +16,7 @@ type Request struct {
 	Dir     string  `json:"dir"` // the directory of the file
 	Subject Subject `json:"subject"`
 	Defect  Defect  `json:"defect,omitempty"`
-	Region  int64   `json:"region,omitempty"`  // of a journal; 0 means the smallest of [Regions]
+	Segment int64   `json:"segment,omitempty"` // of a journal; 0 means the smallest of [Segments]
 	Free    bool    `json:"free,omitempty"`    // a call does not wait until a store has ended its work in the background
 	Seconds int     `json:"seconds,omitempty"` // that the clock shows when the history begins
 	Ops     []Op    `json:"ops"`
@@ -42,8 +42,8 @@ type Backend interface {
 
 // Hooks connect a history with a harness.
 type Hooks struct {
-	// Tell takes the messages in order. If it returns false for the beginning of a call, the history
-	// ends there.
+	// Tell takes the messages in order. If it returns false for the beginning of a call, the
+	// history ends there.
 	Tell func(Note) bool
 	// Heal, if set, has the disk work again before the end.
 	Heal func()
@@ -105,7 +105,7 @@ func (r *runner) open() (err error) {
 	if r.Defect == Early {
 		subject = Relaxed
 	}
-	r.o, err = open(r.Dir, subject, r.Region, func() time.Time { return At(r.seconds) })
+	r.o, err = open(r.Dir, subject, r.Segment, func() time.Time { return At(r.seconds) })
 	return err
 }
 

@@ -31,9 +31,9 @@ const (
 // Subjects lists all subjects.
 var Subjects = [...]Subject{Bolt, Direct, Relaxed, Joined, Ledger}
 
-// Regions lists sizes of a region of the journal. A change of many buckets does not fit in the
+// Segments lists sizes of a segment of the journal. A change of many buckets does not fit in the
 // smallest, and a history of some calls fills all but the largest.
-var Regions = [...]int64{4 << 10, 8 << 10, 16 << 10, 64 << 10}
+var Segments = [...]int64{4 << 10, 8 << 10, 16 << 10, 64 << 10}
 
 // Path returns the path of the file in a directory.
 func Path(dir string) string { return filepath.Join(dir, "limits.db") }
@@ -57,10 +57,10 @@ func (o *opened) close() error {
 	return errors.Join(errs...)
 }
 
-// open opens the file in a directory. A journal that the store makes has regions of that size. A
+// open opens the file in a directory. A journal that the store makes has segments of that size. A
 // relaxed store writes only when a history says so.
-func open(dir string, subject Subject, region int64, clock func() time.Time) (*opened, error) {
-	kv.DefaultRegion = cmp.Or(region, Regions[0])
+func open(dir string, subject Subject, segment int64, clock func() time.Time) (*opened, error) {
+	kv.DefaultSegment = cmp.Or(segment, Segments[0])
 	o := &opened{}
 	if err := o.open(dir, subject, clock); err != nil {
 		return nil, errors.Join(err, o.close())

@@ -38,13 +38,13 @@ func main() {
 func run(ctx context.Context, address string) error {
 	db := memory.New(nil)
 	defer func() { _ = db.Close() }() // memory: nothing is left to write
-	census := observe.NewCensus(db)
-	defer census.Close()
+	counter := observe.NewBucketCounter(db)
+	defer counter.Close()
 	perAddress, perTenant := brim.Over(10, time.Second), brim.Limit{Capacity: 1000, LeakRate: 200}
 	reg := prometheus.NewRegistry()
 	hooks, err := prombrim.New(reg, &prombrim.Options{
-		Limits: map[string]store.Limit{"address": perAddress, "tenant": perTenant},
-		Census: census,
+		Limits:  map[string]store.Limit{"address": perAddress, "tenant": perTenant},
+		Buckets: counter,
 	})
 	if err != nil {
 		return err

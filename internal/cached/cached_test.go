@@ -1,4 +1,4 @@
-package paced
+package cached
 
 import (
 	"context"

@@ -1,7 +1,7 @@
-// Package paced shares one costly reading, such as a listing of all buckets, among everybody who
+// Package cached shares one costly reading, such as a listing of all buckets, among everybody who
 // looks, and bounds its cost: after a reading, it rests for 20 times as long as the reading took.
 // So readings take at most a twenty-first of the time.
-package paced
+package cached
 
 import (
 	"context"

@@ -36,7 +36,7 @@ func (s *Store) Update(ctx context.Context, fn func(store.Store) error) error {
 	defer s.db.Unlock()
 	var fnErr error
 	err = s.update(func(v *view) error {
-		j := &joined{s: s, view: v}
+		j := &txStore{s: s, view: v}
 		defer j.end()
 		if fnErr = fn(j); fnErr == nil {
 			fnErr = ctx.Err()
@@ -58,10 +58,10 @@ func (s *Store) Update(ctx context.Context, fn func(store.Store) error) error {
 // Like tx, the store is for one goroutine at a time, and it is of no use once tx has ended. Roll
 // tx back after an error other than [store.ErrNotHeld]. Close does nothing. Callers of s itself
 // wait while tx is writable and open.
-func (s *Store) With(tx *bbolt.Tx) store.Store { return &joined{s: s, tx: tx} }
+func (s *Store) With(tx *bbolt.Tx) store.Store { return &txStore{s: s, tx: tx} }
 
-// joined is a store within a transaction that its owner ends.
-type joined struct {
+// txStore is a store within a transaction that its owner ends.
+type txStore struct {
 	s  *Store
 	tx *bbolt.Tx // of With; nil for Update
 
@@ -69,17 +69,17 @@ type joined struct {
 	view *view // of Update; nil after it, and for With, where each call has one of its own
 }
 
-var _ store.Store = (*joined)(nil)
+var _ store.Store = (*txStore)(nil)
 
 // end ends the store of Update, which the application may keep for long.
-func (j *joined) end() {
+func (j *txStore) end() {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.view = nil
 }
 
 // do runs fn on a view of the transaction.
-func (j *joined) do(ctx context.Context, op string, writes bool, fn func(v *view, now int64) error) error {
+func (j *txStore) do(ctx context.Context, op string, writes bool, fn func(v *view, now int64) error) error {
 	err := ctx.Err()
 	if err == nil {
 		err = j.in(writes, func(v *view) error { return fn(v, j.s.clock.Now()) })
@@ -87,7 +87,7 @@ func (j *joined) do(ctx context.Context, op string, writes bool, fn func(v *view
 	return store.Wrap(backend, op, err)
 }
 
-func (j *joined) in(writes bool, fn func(v *view) error) error {
+func (j *txStore) in(writes bool, fn func(v *view) error) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	switch {
@@ -111,7 +111,7 @@ func (j *joined) in(writes bool, fn func(v *view) error) error {
 	return j.s.db.File().Guard(func() error { return fn(j.view) })
 }
 
-func (j *joined) Fill(ctx context.Context, op store.Op) (st store.State, err error) {
+func (j *txStore) Fill(ctx context.Context, op store.Op) (st store.State, err error) {
 	err = j.do(ctx, "fill", op.Mode != store.Ask, func(v *view, now int64) (err error) {
 		st, err = v.fill(&op, now)
 		return err
@@ -119,7 +119,7 @@ func (j *joined) Fill(ctx context.Context, op store.Op) (st store.State, err err
 	return st, err
 }
 
-func (j *joined) Apply(ctx context.Context, txns ...store.Txn) (results []store.Result, err error) {
+func (j *txStore) Apply(ctx context.Context, txns ...store.Txn) (results []store.Result, err error) {
 	writes := slices.ContainsFunc(txns, func(txn store.Txn) bool { return !txn.Asks() })
 	err = j.do(ctx, "apply", writes, func(v *view, now int64) error {
 		results = v.apply(txns, now)
@@ -128,7 +128,7 @@ func (j *joined) Apply(ctx context.Context, txns ...store.Txn) (results []store.
 	return results, err
 }
 
-func (j *joined) Read(ctx context.Context, buckets ...store.Bucket) (states []store.State, err error) {
+func (j *txStore) Read(ctx context.Context, buckets ...store.Bucket) (states []store.State, err error) {
 	err = j.do(ctx, "read", false, func(v *view, _ int64) (err error) {
 		states, err = v.read(buckets)
 		return err
@@ -136,11 +136,11 @@ func (j *joined) Read(ctx context.Context, buckets ...store.Bucket) (states []st
 	return states, err
 }
 
-func (j *joined) Delete(ctx context.Context, keys ...string) error {
+func (j *txStore) Delete(ctx context.Context, keys ...string) error {
 	return j.do(ctx, "delete", true, func(v *view, _ int64) error { return v.remove(keys) })
 }
 
-func (j *joined) Visit(ctx context.Context, prefix string, f func(store.Entry) bool) error {
+func (j *txStore) Visit(ctx context.Context, prefix string, f func(store.Entry) bool) error {
 	return paging.Visit(func(after string, limit int) (entries []store.Entry, err error) {
 		err = j.do(ctx, "visit", false, func(v *view, _ int64) (err error) {
 			entries, err = v.scan(prefix, after, limit)
@@ -151,12 +151,12 @@ func (j *joined) Visit(ctx context.Context, prefix string, f func(store.Entry) b
 }
 
 // Size returns the bytes of the file before the transaction.
-func (j *joined) Size(ctx context.Context) (size int64, err error) {
+func (j *txStore) Size(ctx context.Context) (size int64, err error) {
 	err = j.do(ctx, "size", false, func(*view, int64) (err error) { size, err = j.s.size(); return err })
 	return size, err
 }
 
-func (j *joined) Prune(ctx context.Context) (pruned int64, err error) {
+func (j *txStore) Prune(ctx context.Context) (pruned int64, err error) {
 	err = j.do(ctx, "prune", true, func(v *view, now int64) error {
 		damaged := 0
 		for after, more := "", true; more; {
@@ -175,4 +175,4 @@ func (j *joined) Prune(ctx context.Context) (pruned int64, err error) {
 }
 
 // Close does nothing: the owner of the transaction ends it.
-func (j *joined) Close() error { return nil }
+func (j *txStore) Close() error { return nil }

@@ -27,7 +27,7 @@ func (l listed) Visit(ctx context.Context, prefix string, f func(store.Entry) bo
 	return errors.Join(l.Store.Visit(ctx, prefix, f), l.err)
 }
 
-func TestCensus(t *testing.T) {
+func TestBucketCounter(t *testing.T) {
 	m := memory.New(nil)
 	defer m.Close()
 	lim := brim.New(m, nil)
@@ -48,9 +48,9 @@ func TestCensus(t *testing.T) {
 		{name: "a store that is away", store: listed{m, store.ErrUnavailable}, err: store.ErrUnavailable},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			census := observe.NewCensus(c.store)
-			defer census.Close()
-			n, err := census.Count(t.Context())
+			counter := observe.NewBucketCounter(c.store)
+			defer counter.Close()
+			n, err := counter.Count(t.Context())
 			if !errors.Is(err, c.err) || err == nil && (n.Buckets != 3 || (n.Bytes > 0) != c.sized || (n.Bytes == -1) == c.sized) {
 				t.Errorf("%+v, %v; want 3 buckets, a size %v, error %v", n, err, c.sized, c.err)
 			}

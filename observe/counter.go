@@ -5,7 +5,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/brimgo/brim/internal/paced"
+	"github.com/brimgo/brim/internal/cached"
 	"github.com/brimgo/brim/store"
 )
 
@@ -17,16 +17,16 @@ type Count struct {
 	Took    time.Duration // the duration of the count
 }
 
-// Census counts the buckets of a store for metrics, which ask often. A count visits every bucket.
-// So all who ask share one count. After a count that took one second, the Census rests for 20
-// seconds, and in proportion after a shorter or longer count; Count.At tells how old the answer is.
-// It is safe for concurrent use.
-type Census struct{ value *paced.Value[Count] }
+// BucketCounter counts the buckets of a store for metrics, which ask often. A count visits every
+// bucket. So all who ask share one count. After a count that took one second, the BucketCounter
+// rests for 20 seconds, and in proportion after a shorter or longer count; Count.At tells how old
+// the answer is. It is safe for concurrent use.
+type BucketCounter struct{ value *cached.Value[Count] }
 
-// NewCensus returns a Census of s. It counts only when somebody asks. Count s itself, not the store
-// that [New] makes of it, whose hooks would see each count as a call.
-func NewCensus(s store.Store) *Census {
-	return &Census{paced.New(func(ctx context.Context) (Count, error) { return count(ctx, s) }, 0, time.Now)}
+// NewBucketCounter returns a BucketCounter of s. It counts only when somebody asks. Count s itself,
+// not the store that [New] makes of it, whose hooks would see each count as a call.
+func NewBucketCounter(s store.Store) *BucketCounter {
+	return &BucketCounter{cached.New(func(ctx context.Context) (Count, error) { return count(ctx, s) }, 0, time.Now)}
 }
 
 // count counts the buckets of s. Damaged buckets do not count, and are no error: Verify tells them.
@@ -47,7 +47,7 @@ func count(ctx context.Context, s store.Store) (Count, error) {
 
 // Count returns the last count, and begins the next one if it is time for it. It waits for the
 // first count only. The error is that of ctx, or that of the store at the last count.
-func (c *Census) Count(ctx context.Context) (Count, error) {
+func (c *BucketCounter) Count(ctx context.Context) (Count, error) {
 	r, err := c.value.Latest(ctx)
 	if err == nil {
 		err = r.Err
@@ -56,5 +56,5 @@ func (c *Census) Count(ctx context.Context) (Count, error) {
 	return r.Value, err
 }
 
-// Close ends a count that runs. Close the Census before its store.
-func (c *Census) Close() { c.value.Close() }
+// Close ends a count that runs. Close the BucketCounter before its store.
+func (c *BucketCounter) Close() { c.value.Close() }

@@ -18,31 +18,31 @@ import (
 // bolt.New. Decisions last when the application commits tx, and are undone when it rolls back. A
 // read-only transaction answers questions only. Like tx, the ledger is for one goroutine at a
 // time. Roll tx back after an error. Close does nothing.
-func (l *Ledger) With(tx *bbolt.Tx) ledger.Ledger { return l.join(&joined{tx: tx}) }
+func (l *Ledger) With(tx *bbolt.Tx) ledger.Ledger { return l.join(&txLedger{tx: tx}) }
 
 // In returns the ledger within the transaction of s, a store that [bolt.Store.Update] has given. A
-// fill by s and a decision by the ledger then become durable together, or neither does. The ledger is
-// of no use once Update has returned.
+// fill by s and a decision by the ledger then become durable together, or neither does. The ledger
+// is of no use once Update has returned.
 //
 //	err := db.Update(ctx, func(s store.Store) error {
 //		... // fill by s, and charge by budgets.With(l.In(s)); an error undoes both
 //	})
-func (l *Ledger) In(s store.Store) ledger.Ledger { return l.join(&joined{s: s}) }
+func (l *Ledger) In(s store.Store) ledger.Ledger { return l.join(&txLedger{s: s}) }
 
-func (l *Ledger) join(j *joined) *joined {
+func (l *Ledger) join(j *txLedger) *txLedger {
 	j.reads = reads{l, func(ctx context.Context, op string, fn func(*buckets) error) error { return j.in(ctx, op, false, fn) }}
 	return j
 }
 
-// joined is a ledger within a transaction that its owner ends.
-type joined struct {
+// txLedger is a ledger within a transaction that its owner ends.
+type txLedger struct {
 	reads
 	tx *bbolt.Tx
 	s  store.Store // whose transaction it is; nil for tx
 }
 
 // in runs fn in the transaction.
-func (j *joined) in(ctx context.Context, op string, writes bool, fn func(*buckets) error) error {
+func (j *txLedger) in(ctx context.Context, op string, writes bool, fn func(*buckets) error) error {
 	if err := ctx.Err(); err != nil {
 		return store.Wrap(backend, op, err)
 	}
@@ -57,11 +57,11 @@ func (j *joined) in(ctx context.Context, op string, writes bool, fn func(*bucket
 	}))
 }
 
-func (j *joined) Decide(ctx context.Context, job *ledger.Job) error {
+func (j *txLedger) Decide(ctx context.Context, job *ledger.Job) error {
 	return j.DecideAll(ctx, []*ledger.Job{job})[0]
 }
 
-func (j *joined) DecideAll(ctx context.Context, jobs []*ledger.Job) []error {
+func (j *txLedger) DecideAll(ctx context.Context, jobs []*ledger.Job) []error {
 	errs := make([]error, len(jobs))
 	err := j.in(ctx, "decide", true, func(b *buckets) error {
 		own, err := b.decide(jobs, j.l.clock.Now())
@@ -77,10 +77,10 @@ func (j *joined) DecideAll(ctx context.Context, jobs []*ledger.Job) []error {
 }
 
 // PruneRequests is not supported: it would keep the application's transaction open for long.
-func (j *joined) PruneRequests(context.Context, string, int64) (int64, error) {
+func (j *txLedger) PruneRequests(context.Context, string, int64) (int64, error) {
 	err := fmt.Errorf("%w within a transaction; prune the ledger itself", errors.ErrUnsupported)
 	return 0, store.Wrap(backend, "prune", err)
 }
 
 // Close does nothing: the owner of the transaction ends it.
-func (j *joined) Close() error { return nil }
+func (j *txLedger) Close() error { return nil }

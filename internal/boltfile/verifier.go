@@ -5,13 +5,13 @@ import (
 	"slices"
 )
 
-// Census compares every [Table] that it visits with the totals of the table. It is a [Check].
-type Census struct {
+// Verifier compares every [Table] that it visits with the totals of the table. It is a [Check].
+type Verifier struct {
 	tables []*counted
 	last   *counted // the table of the last visit
 }
 
-// counted is a table as a census finds it.
+// counted is a table as a verifier finds it.
 type counted struct {
 	*Table
 	totals  []byte // stored; nil if the table has no meta bucket, or no totals in it
@@ -22,7 +22,7 @@ type counted struct {
 }
 
 // of returns the table with that name.
-func (c *Census) of(name []byte) *counted {
+func (c *Verifier) of(name []byte) *counted {
 	if c.last != nil && bytes.Equal(c.last.name, name) {
 		return c.last
 	}
@@ -36,7 +36,7 @@ func (c *Census) of(name []byte) *counted {
 }
 
 // Visit counts a value of a table, or takes a value of a meta bucket.
-func (c *Census) Visit(bucket, key, value []byte) {
+func (c *Verifier) Visit(bucket, key, value []byte) {
 	if name, ok := bytes.CutSuffix(bucket, []byte(metaSuffix)); ok {
 		t := c.of(name)
 		t.inMeta = true
@@ -57,7 +57,7 @@ func (c *Census) Visit(bucket, key, value []byte) {
 
 // Err returns the first damage that can hide a value: a table is not the one that its totals
 // describe. A bucket without a meta bucket is not a table, and is not judged.
-func (c *Census) Err() error {
+func (c *Verifier) Err() error {
 	for _, t := range c.tables {
 		if !t.inMeta {
 			continue
@@ -83,7 +83,7 @@ func (t *counted) judge() error {
 }
 
 // Damaged returns the number of damaged values.
-func (c *Census) Damaged() (n int) {
+func (c *Verifier) Damaged() (n int) {
 	for _, t := range c.tables {
 		if t.inMeta {
 			n += len(t.damaged)
@@ -93,7 +93,7 @@ func (c *Census) Damaged() (n int) {
 }
 
 // DamagedKeys calls f with the key of each damaged value, and the name of its table.
-func (c *Census) DamagedKeys(f func(table, key string)) {
+func (c *Verifier) DamagedKeys(f func(table, key string)) {
 	for _, t := range c.tables {
 		if !t.inMeta {
 			continue
@@ -105,7 +105,7 @@ func (c *Census) DamagedKeys(f func(table, key string)) {
 }
 
 // Values returns the number of intact values of each table by its name.
-func (c *Census) Values() map[string]uint64 {
+func (c *Verifier) Values() map[string]uint64 {
 	values := make(map[string]uint64)
 	for _, t := range c.tables {
 		if t.inMeta {

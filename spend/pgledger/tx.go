@@ -20,22 +20,22 @@ import (
 // Like the transaction, the ledger is for one goroutine at a time. After an error the
 // transaction can only be rolled back. Closing the ledger does nothing.
 func (l *Ledger) With(tx pgx.Tx) ledger.Ledger {
-	j := &joined{tx: tx}
+	j := &txLedger{tx: tx}
 	j.calls = calls{l, j.within, j.within, false}
 	return j
 }
 
-// joined is a ledger within the caller's transaction.
-type joined struct {
+// txLedger is a ledger within the caller's transaction.
+type txLedger struct {
 	calls
 	tx pgx.Tx
 }
 
-func (j *joined) Decide(ctx context.Context, job *ledger.Job) error {
+func (j *txLedger) Decide(ctx context.Context, job *ledger.Job) error {
 	return j.DecideAll(ctx, []*ledger.Job{job})[0]
 }
 
-func (j *joined) DecideAll(ctx context.Context, jobs []*ledger.Job) []error {
+func (j *txLedger) DecideAll(ctx context.Context, jobs []*ledger.Job) []error {
 	own := make([]error, len(jobs))
 	err := j.within(ctx, "decide", func(ctx context.Context, q pgrun.Queryer) error {
 		errs, err := j.l.newRows(q, false).decide(ctx, jobs)
@@ -53,9 +53,9 @@ func (j *joined) DecideAll(ctx context.Context, jobs []*ledger.Job) []error {
 }
 
 // within is the via of the transaction.
-func (j *joined) within(ctx context.Context, op string, f func(context.Context, pgrun.Queryer) error) error {
+func (j *txLedger) within(ctx context.Context, op string, f func(context.Context, pgrun.Queryer) error) error {
 	return j.l.run.Within(ctx, j.tx, op, func(ctx context.Context) error { return f(ctx, j.tx) })
 }
 
 // Close does nothing: the transaction belongs to the caller.
-func (j *joined) Close() error { return nil }
+func (j *txLedger) Close() error { return nil }
