@@ -121,7 +121,7 @@ func (p *place) connect(k kind) (*line, error) {
 // idle in the pool. The pool keeps no connection whose last statement has not been answered.
 func (l *line) quiet(direct *pgxpool.Pool) error {
 	ctx := context.Background()
-	return eventually(func() (bool, error) {
+	return eventually("the stores' statements have ended", func() (bool, error) {
 		idle := []uint32{}
 		for _, c := range l.pool.AcquireAllIdle(ctx) {
 			idle = append(idle, c.Conn().PgConn().PID())
@@ -392,7 +392,7 @@ func killOne(s *pgtest.Server, r *rand.Rand, title string) error {
 	}
 	// The first process sees the death and refuses connections from then on.
 	gone := false
-	return eventually(func() (bool, error) {
+	return eventually("the server is back", func() (bool, error) {
 		gone = gone || errors.Is(syscall.Kill(pid, 0), syscall.ESRCH)
 		if !gone {
 			return false, nil

@@ -93,7 +93,7 @@ func newReached(in *keyspace, r *rand.Rand, clocked bool) (w *remote, err error)
 // ended hangs up until no server has a connection of that name. A server may still carry out a
 // command that it has received until then, although nobody waits for its answer any more.
 func (in *keyspace) ended(name string, hangUp func()) error {
-	return eventually(func() (bool, error) {
+	return eventually("all connections have ended", func() (bool, error) {
 		hangUp()
 		for _, c := range in.servers {
 			list, err := c.ClientList(context.Background()).Result()

@@ -110,7 +110,7 @@ func newPostgresRig(t *testing.T, setting string, d defect) *rig {
 	r.ledger, r.soundLedger = spoiledLedger{books(attacked), d}, books(sound)
 	r.hangUp = r.pool.Reset
 	r.ended = func() error {
-		return eventually(func() (bool, error) {
+		return eventually("all connections have ended", func() (bool, error) {
 			r.pool.Reset()
 			r.tap.Drop() // also a connection that the pool is still making
 			n := 0

@@ -3,6 +3,7 @@ package lin
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"time"
 
@@ -162,16 +163,16 @@ func refusalsOnServer(r *rand.Rand, below []store.Store) (all []store.Store, roo
 	return all, room, nil
 }
 
-// eventually calls try every few milliseconds until it reports true. The error is that of the last
-// try, if there is no success in a time that a busy machine may need.
-func eventually(try func() (bool, error)) error {
+// eventually calls try every few milliseconds until it reports true. The error names the goal, and is
+// that of the last try, if there is no success in a time that a busy machine may need.
+func eventually(goal string, try func() (bool, error)) error {
 	for end := time.Now().Add(recovery); ; time.Sleep(2 * time.Millisecond) {
 		done, err := try()
 		if done && err == nil {
 			return nil
 		}
 		if time.Now().After(end) {
-			return errors.Join(errors.New("lin: the server does not come to rest"), err)
+			return errors.Join(fmt.Errorf("lin: %s, not after %v", goal, recovery), err)
 		}
 	}
 }

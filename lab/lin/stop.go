@@ -3,7 +3,6 @@ package lin
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -91,7 +90,7 @@ func stopClient(how ending) fault {
 			}
 			// The server may have sent the answer while it goes on with the next statement.
 			var states string
-			err = eventually(func() (bool, error) {
+			err = eventually("the client has all answers", func() (bool, error) {
 				states, err = c.states()
 				return !strings.Contains(states, "active"), err
 			})
@@ -182,7 +181,7 @@ func (c *stoppable) call(in request) {
 
 // atRest waits until the server has ended the client's transaction.
 func (c *stoppable) atRest() error {
-	return eventually(func() (bool, error) {
+	return eventually("the server has ended the transaction", func() (bool, error) {
 		states, err := c.states()
 		return !strings.Contains(states, "idle in transaction"), err
 	})
@@ -198,12 +197,9 @@ func (c *stoppable) states() (states string, err error) {
 // end ends the client, and waits until the server has ended its connections.
 func (c *stoppable) end() error {
 	c.p.kill() // it has answered, or was to be killed
-	err := eventually(func() (bool, error) {
+	err := eventually("the connections of a dead client have ended", func() (bool, error) {
 		states, err := c.states()
 		return states == "", err
 	})
-	if err != nil {
-		err = fmt.Errorf("the connections of a client that has died: %w", err)
-	}
 	return errors.Join(err, c.tap.Close())
 }
