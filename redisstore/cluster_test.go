@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -204,5 +206,87 @@ func TestClusterTransactions(t *testing.T) {
 	got, err := s.Read(t.Context(), tenUnits.For("a"), tenUnits.For("b"), tenUnits.For("{x}b"))
 	if err != nil || got[0].Level != 3 || got[1].Level != 0 || got[2].Level != 1 {
 		t.Errorf("%+v, %v; want levels 3, 0 and 1", got, err)
+	}
+}
+
+// TestResharding moves a slot from primary to primary and back under load, key by key. No
+// acknowledged fill may be lost and none may go in twice.
+func TestResharding(t *testing.T) {
+	client := redistest.ClusterClient(t)
+	prefix := redistest.Prefix(t, client)
+	s := open(t, client, &Options{Prefix: prefix})
+	const keys = 24
+	limit := store.Limit{Capacity: 1 << 40}
+	key := func(i int) string { return fmt.Sprintf("{tag}%d", i%keys) }
+	var sure, maybe [keys]atomic.Int64
+	var refused atomic.Int64
+	count := func(err error, at ...int) {
+		for _, i := range at {
+			switch {
+			case err == nil:
+				sure[i].Add(1)
+			case errors.Is(err, store.ErrUnknownOutcome):
+				maybe[i].Add(1)
+			case errors.Is(err, store.ErrUnavailable):
+				refused.Add(1)
+			default:
+				t.Errorf("%v; want ErrUnknownOutcome or ErrUnavailable", err)
+			}
+		}
+	}
+	stop := make(chan struct{})
+	var wg sync.WaitGroup
+	for g := range 8 {
+		wg.Go(func() {
+			rng := rand.New(rand.NewPCG(uint64(g), 1))
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				i, j := rng.IntN(keys), rng.IntN(keys)
+				if g < 6 || i == j {
+					_, err := s.Fill(t.Context(), store.Op{Bucket: limit.For(key(i)), Amount: 1, Mode: store.Mode(g % 3)})
+					count(err, i)
+					continue
+				}
+				res, err := s.Apply(t.Context(), store.Txn{{Bucket: limit.For(key(i)), Amount: 1}, {Bucket: limit.For(key(j)), Amount: 1}})
+				if err == nil {
+					err = res[0].Err
+				}
+				count(err, i, j)
+			}
+		})
+	}
+	slot := s.slotOf(key(0))
+	acknowledged := func() (n int64) {
+		for i := range sure {
+			n += sure[i].Load()
+		}
+		return n
+	}
+	for range 4 {
+		// The slot has keys to move, and the load goes on between the moves.
+		for least := acknowledged() + 200; acknowledged() < least && !t.Failed(); {
+			time.Sleep(time.Millisecond)
+		}
+		must(t, redistest.MoveSlot(t.Context(), client, slot))
+	}
+	close(stop)
+	wg.Wait()
+	total := int64(0)
+	for i := range keys {
+		got, err := s.Read(t.Context(), limit.For(key(i)))
+		must(t, err)
+		least, most := sure[i].Load(), sure[i].Load()+maybe[i].Load()
+		if l := int64(got[0].Level); l < least || l > most {
+			t.Errorf("key %d: level %d, acknowledged %d, unknown %d", i, l, least, most-least)
+		}
+		total += least
+	}
+	t.Logf("%d fills acknowledged, %d refused while the slot moved", total, refused.Load())
+	if total < 800 {
+		t.Error("the load did not get through")
 	}
 }

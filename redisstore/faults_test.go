@@ -6,14 +6,18 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
+	"os"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/brimgo/brim/internal/redistest"
+	"github.com/brimgo/brim/internal/wire"
 	"github.com/brimgo/brim/store"
 )
 
@@ -237,5 +241,89 @@ func TestLoading(t *testing.T) {
 				t.Fatalf("%v; want ErrUnavailable, and that the server is loading", err)
 			}
 		}
+	}
+}
+
+// TestCuts cuts connections at random bytes, of either direction. A call whose connection died
+// has an unknown outcome or none, never a wrong one, and no call is applied twice.
+func TestCuts(t *testing.T) {
+	server := redistest.NewServer(t)
+	rng := rand.New(rand.NewPCG(9, 9))
+	var mu sync.Mutex
+	left := map[*wire.Link]int{} // bytes until the cut
+	cuts, armed := 0, true
+	proxy, err := wire.New(server.URL(), func(l *wire.Link, _ wire.Direction, piece []byte) wire.Fate {
+		mu.Lock()
+		defer mu.Unlock()
+		if !armed {
+			return wire.Pass(piece)
+		}
+		if _, known := left[l]; !known {
+			left[l] = 100 + rng.IntN(1<<(8+rng.IntN(5)))
+		}
+		if left[l] -= len(piece); left[l] >= 0 {
+			return wire.Pass(piece)
+		}
+		cuts++
+		return wire.Fate{Pass: max(0, len(piece)+left[l]), End: []wire.End{wire.Close, wire.Reset, wire.Half}[rng.IntN(3)]}
+	})
+	must(t, err)
+	defer proxy.Close()
+	o, err := redis.ParseURL(proxy.URL())
+	must(t, err)
+	o.ContextTimeoutEnabled = true
+	client := redis.NewClient(o)
+	defer client.Close()
+	armed = false
+	s := open(t, client, &Options{CallTimeout: 2 * time.Second})
+	must(t, fill(t.Context(), s)) // the server now remembers the script
+	mu.Lock()
+	armed = true
+	mu.Unlock()
+	limit := store.Limit{Capacity: 1 << 50}
+	done, unknown, failed := 1, 0, 0
+	wanted := 100
+	if os.Getenv("BRIM_TORTURE") == "1" {
+		wanted = 1000
+	}
+	for {
+		mu.Lock()
+		enough := cuts >= wanted
+		mu.Unlock()
+		if enough {
+			break
+		}
+		var wg sync.WaitGroup
+		for g := range 4 {
+			wg.Go(func() {
+				op := store.Op{Bucket: limit.For("b"), Amount: 1, Mode: store.Mode(g % 3)}
+				_, err := s.Fill(t.Context(), op)
+				mu.Lock()
+				defer mu.Unlock()
+				switch {
+				case err == nil:
+					done++
+				case errors.Is(err, store.ErrUnknownOutcome):
+					unknown++
+				case errors.Is(err, store.ErrUnavailable):
+					failed++
+				default:
+					t.Errorf("%v; want ErrUnknownOutcome or ErrUnavailable", err)
+				}
+			})
+		}
+		wg.Wait()
+	}
+	mu.Lock()
+	armed = false
+	mu.Unlock()
+	direct := open(t, server.Client(t), nil)
+	got := int(level(t, direct))
+	t.Logf("%d cuts: %d fills acknowledged, %d unknown, %d not applied, level %d", cuts, done, unknown, failed, got)
+	if got < done || got > done+unknown {
+		t.Errorf("level %d, acknowledged %d, unknown %d", got, done, unknown)
+	}
+	if done < 20 || unknown < 20 {
+		t.Error("the cuts did not meet the calls")
 	}
 }

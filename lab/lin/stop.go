@@ -3,6 +3,7 @@ package lin
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -94,7 +95,7 @@ func stopClient(how ending) fault {
 				states, err = c.states()
 				return !strings.Contains(states, "active"), err
 			})
-			if locked = err != nil || strings.Contains(states, "idle in transaction"); !locked {
+			if locked = err != nil || open(states); !locked {
 				next, through := c.tap.hold()
 				close(pass)
 				held, pass = next, through
@@ -183,8 +184,14 @@ func (c *stoppable) call(in request) {
 func (c *stoppable) atRest() error {
 	return eventually("the server has ended the transaction", func() (bool, error) {
 		states, err := c.states()
-		return !strings.Contains(states, "idle in transaction"), err
+		return !open(states), err
 	})
+}
+
+// open reports whether a connection has a transaction that holds rows locked. One that has failed
+// holds none, and the server does not end it: with the transaction went the bound on its time.
+func open(states string) bool {
+	return slices.Contains(strings.Split(states, ","), "idle in transaction")
 }
 
 // states returns the states of the client's connections.
