@@ -23,6 +23,7 @@ type modelBucket struct {
 	level, held *big.Int
 	time, until int64 // time of the last write; end of the block
 	limit       store.Limit
+	perhaps     store.Limit // takes the place of limit if rounding has emptied the bucket, or has not; zero if it cannot
 	there       bool
 	slack       float64 // units by which the store may differ
 }
@@ -195,6 +196,13 @@ func (b modelBucket) decide(op store.Op, clock int64, open func(over *big.Int) (
 		after = larger(zero, add(leaked, amount))
 	}
 	nothing := op.Amount < 0 && op.Hold == 0 && leaked.Sign() == 0
+	if op.Amount < 0 && op.Hold == 0 && approx(leaked) <= b.slack && op.Limit != b.limit {
+		if b.perhaps = b.limit; nothing {
+			b.perhaps = op.Limit
+		}
+	} else if !nothing {
+		b.perhaps = store.Limit{}
+	}
 	if (d.accepted || op.Mode == store.Clamp) && !nothing {
 		b.level, b.time, b.limit = after, now, op.Limit
 		b.held = held

@@ -243,6 +243,24 @@ func (d *driver) fill(t *rapid.T, op store.Op) {
 	got, err := (*d.st).Fill(t.Context(), op)
 	res := store.Result{Accepted: got.Accepted, States: []store.State{got}, Err: err}
 	d.applyBoth(t, store.Txn{op}, res, !asks(op))
+	d.learn(t)
+}
+
+// learn asks for the limits last written of which rounding has decided.
+func (d *driver) learn(t *rapid.T) {
+	for k, b := range d.m.buckets {
+		if d.in.inexact && b.perhaps != (store.Limit{}) {
+			got, err := (*d.st).Read(t.Context(), store.Bucket{Key: k})
+			if err != nil {
+				t.Fatalf("Read: %v", err)
+			}
+			if (store.Limit{Capacity: got[0].Capacity, LeakRate: got[0].LeakRate}) == b.perhaps {
+				b.limit = b.perhaps
+			}
+		}
+		b.perhaps = store.Limit{}
+		d.m.buckets[k] = b
+	}
 }
 
 // apply applies several transactions in one call. Before a transaction of fills that can be refused
@@ -288,6 +306,7 @@ func (d *driver) apply(t *rapid.T) {
 	for i, txn := range txns {
 		d.applyBoth(t, txn, got[i], false)
 	}
+	d.learn(t)
 }
 
 // read reads several buckets in one call.
