@@ -21,8 +21,8 @@ type sent struct {
 
 var sentName = regexp.MustCompile(`^[A-Z]+ /\* brim:(?:buckets\.)?([a-z_]+) \*/`)
 
-// add keeps the name of a statement, with its key if it is for one. It leaves out the questions that
-// a store asks now and then.
+// add keeps the name of a statement, with its key if it is for one. It leaves out the questions
+// that a store asks now and then.
 func (s *sent) add(sql string, args []any) {
 	name, _, _ := strings.Cut(sql, " ")
 	if found := sentName.FindStringSubmatch(sql); found != nil {
@@ -68,8 +68,8 @@ func (s *sent) TraceBatchQuery(_ context.Context, _ *pgx.Conn, q pgx.TraceBatchQ
 
 func (*sent) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData) {}
 
-// TestStatementsOfCalls sees which statements one caller sends over a small table, when refusals are
-// rare: by calls of its own, and by calls in a transaction.
+// TestStatementsOfCalls sees which statements one caller sends over a small table, when refusals
+// are rare: by calls of its own, and by calls in a transaction.
 func TestStatementsOfCalls(t *testing.T) {
 	names := &sent{}
 	pool := tracedPool(t, names)
@@ -200,7 +200,8 @@ func TestStatementsOfCalls(t *testing.T) {
 	for range 600 { // then the refusals above are rare
 		fill(t, s, unit("a"))
 	}
-	// A refusal at another rate than the one last written changes the rate of the bucket under a lock, once.
+	// A refusal at another rate than the one last written changes the rate of the bucket under a
+	// lock, once.
 	other := op(store.Limit{Capacity: 1, LeakRate: 1}.For("full"), 1, store.IfFits)
 	for _, want := range []string{"update_one(full) update_one(full) insert read BEGIN by_index lock read write COMMIT", "update_one(full) update_one(full) insert read"} {
 		names.take()

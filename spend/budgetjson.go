@@ -56,9 +56,9 @@ var periods = []string{Day: "day", Week: "week", Month: "month", Year: "year"}
 const withoutZero = "15:04:05.999999"
 
 // MarshalJSON writes the budget in the form that docs/budget.schema.json describes, which
-// UnmarshalJSON reads: the same name, currency, rules and plans. A budget with mistakes is [ErrBudget]. So
-// is one that has no such form, because the zone of a rule has no name, or a rule filters by one
-// tag or bound several times.
+// UnmarshalJSON reads: the same name, currency, rules and plans. A budget with mistakes is
+// [ErrBudget]. So is one that has no such form, because the zone of a rule has no name, or a rule
+// filters by one tag or bound several times.
 func (b Budget) MarshalJSON() ([]byte, error) {
 	checked, err := b.check()
 	if err != nil {

@@ -30,7 +30,7 @@ func Example_mandate() {
 
 	// sign asks before the wallet signs. The nonce of the signature is the ID: to ask again is to
 	// ask for the same payment. The payee can settle the signature until it ends, so the money is
-	// held until then, and is spent if nobody says what became of it.
+	// held until then, and is spent if nobody tells its outcome.
 	sign := func(nonce, payee string, amount int64, valid time.Duration) bool {
 		d, err := sessions.Authorize(context.Background(), spend.Request{
 			ID: nonce, Account: "session-1", Amount: spend.Money{Minor: amount, Currency: "USD:6"},

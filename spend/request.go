@@ -39,9 +39,9 @@ type Request struct {
 	// country. There are at most 16 tags, with names of 1 to 64 bytes and values
 	// of up to 256 bytes.
 	Tags map[string]string
-	// Varying names tags that may differ, or be missing, when the request is sent again: the time of
-	// the message, or its trace. The retry has the same Varying, and the tags of the first request
-	// count. There are at most 16. Any other tag that differs is [ErrIDReused].
+	// Varying names tags that may differ, or be missing, when the request is sent again: the time
+	// of the message, or its trace. The retry has the same Varying, and the tags of the first
+	// request count. There are at most 16. Any other tag that differs is [ErrIDReused].
 	Varying []string
 	// Also names up to 15 accounts of further budgets that the same money counts
 	// against. Either every account is charged, or none.
@@ -233,8 +233,8 @@ func (b *Budgets) Void(ctx context.Context, r VoidRequest) (Decision, error) {
 // have not leaked yet. Retries and other errors are those of [Budgets.Charge]; a
 // further error is [ErrUnknownSpend].
 //
-// With Force, Refund gives back more than was captured: a merchant returns more than he took. What
-// exceeds the rest counts as a [Budgets.Credit] with the tags and the amount of the spend, dated
+// With Force, Refund gives back more than was captured: a merchant returns more than he took. The
+// excess counts as a [Budgets.Credit] with the tags and the amount of the spend, dated
 // now. A spend that Prune has removed cannot be refunded. Send a Credit instead.
 func (b *Budgets) Refund(ctx context.Context, r RefundRequest) (Decision, error) {
 	return b.sendFollowUp(ctx, action{kind: kindRefund, id: r.ID, spendID: r.SpendID, force: r.Force}, r.Amount)

@@ -27,8 +27,8 @@ import (
 	"github.com/brimgo/brim/spend"
 )
 
-// childEnv, in the environment, makes this test binary the service. Its value is the arguments, each
-// on a line.
+// childEnv, in the environment, makes this test binary the service. Its value is the arguments,
+// each on a line.
 const childEnv = "BRIM_CARDAUTH_TEST_ARGS"
 
 func TestMain(m *testing.M) {
@@ -237,8 +237,8 @@ func TestInstances(t *testing.T) {
 	}
 }
 
-// TestKilled kills services over one file while they decide, and sends again what got no answer, or
-// cancels it. Every request has the effect that its last answer tells.
+// TestKilled kills services over one file while they decide, and sends again each request without
+// an answer, or cancels it. Every request has the effect that its last answer tells.
 func TestKilled(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "cards.db")
 	r := rand.New(rand.NewPCG(1, 2))

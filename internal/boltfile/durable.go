@@ -9,12 +9,12 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// MakeDurable makes the last commit of a joined File durable, as Open does for a file of its own: bbolt
-// syncs nothing when it opens a database, and goes on after a sync that failed. MakeDurable waits for
-// the write transaction of the application that is open.
+// MakeDurable makes the last commit of a joined File durable, as Open does for a file of its own:
+// bbolt syncs nothing when it opens a database, and goes on after a sync that failed. MakeDurable
+// waits for the write transaction of the application that is open.
 //
-// MakeDurable can do nothing for a database that is read-only, that does not sync, or whose file has
-// been moved since it was opened.
+// MakeDurable can do nothing for a database that is read-only, that does not sync, or whose file
+// has been moved since it was opened.
 func (f *File) MakeDurable() error {
 	if !lockable || f.owned || f.db.IsReadOnly() || f.db.NoSync {
 		return nil // without lockable, closing a second descriptor can end bbolt's lock

@@ -7,8 +7,8 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// TestMakeDurable: whatever the state of an application's database, MakeDurable changes no byte of it and
-// leaves it usable.
+// TestMakeDurable: whatever the state of an application's database, MakeDurable changes no byte of
+// it and leaves it usable.
 func TestMakeDurable(t *testing.T) {
 	for _, c := range []struct {
 		name   string

@@ -29,7 +29,7 @@ func lost(c *call) *call {
 	return c
 }
 
-// TestResolved: a later call with the same request tells what became of a call of unknown outcome,
+// TestResolved: a later call with the same request tells the outcome of a call of unknown outcome,
 // and the model judges the history as before.
 func TestResolved(t *testing.T) {
 	m := &spendModel{&budget{Single: 10, Lifetime: 10, Window: 10, Length: time.Hour, TTL: time.Hour}}
