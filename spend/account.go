@@ -68,7 +68,7 @@ type tally struct {
 	values      []valueSums // of a rule with Per, in the order of the values; none is zero
 	told        []told      // in the order of the values; no share is 0
 	value       string      // of a tally that [tally.of] has made of such a rule
-	ahead       []eviction  // of such a tally: the units that will eviction, if they were read ahead; see [tally.all]
+	ahead       []eviction  // of such a tally: the units that will leave, if they were read ahead; see [tally.all]
 
 	// Of a Leaky rule:
 	firstSeq int64        // entries from this number on count

@@ -85,7 +85,7 @@ func TestAddedNow(t *testing.T) {
 	}
 }
 
-// TestWatches: an account that is stored names each window that entries will eviction, once, and
+// TestWatches: an account that is stored names each window that entries will leave, once, and
 // the time up to which they have left.
 func TestWatches(t *testing.T) {
 	window := Rolling("window", Money{100, "EUR"}, 10*time.Microsecond)

@@ -257,8 +257,8 @@ func (t *attempt) ask(n, first, total, spends int64, tags map[string]string) (ag
 	return len(t.refusals) == 0
 }
 
-// decline adds to every account an entry that names the rules that refused. A declined spend would have
-// begun with first units; first is 0 for an increase.
+// decline adds to every account an entry that names the rules that refused. A declined spend would
+// have begun with first units; first is 0 for an increase.
 func (t *attempt) decline(tags map[string]string, first int64) error {
 	refused := make([][]string, len(t.accounts))
 	for _, r := range t.refusals {

@@ -8,7 +8,7 @@ import (
 )
 
 // A counted credit pays for used units of the rule. Paid units are always the oldest ones in the
-// window, so they leave it first. While they eviction, the unpaid units stay as they are. So the
+// window, so they leave it first. While they leave, the unpaid units stay as they are. So the
 // used amount that a rule shows never grows because time passes.
 
 // pay lets a credit pay for the units that the rule has counted of it.

@@ -92,9 +92,9 @@ func (b *Budgets) eachPage(ctx context.Context, f func(keys []string) error) (da
 	}
 }
 
-// reach returns how far back the rules of the main budget need entries: the rules of this process in
-// all plans, and those that have decided on one of the accounts within KeepIDs. A rule counts the entries of
-// an account on which it has not decided yet, so one account tells for all.
+// reach returns how far back the rules of the main budget need entries: the rules of this process
+// in all plans, and those that have decided on one of the accounts within KeepIDs. A rule counts
+// the entries of an account on which it has not decided yet, so one account tells for all.
 func (b *Budgets) reach(ctx context.Context) (int64, error) {
 	longest := b.keepIDs.Microseconds()
 	for _, r := range b.main.allRules() {
@@ -221,8 +221,8 @@ func (b *Budgets) pruneJob(key string, reach int64, out *pruned) *ledger.Job {
 		for _, u := range a.unknown {
 			upto = min(upto, u.spare(now, a.seq))
 		}
-		// Captures, refunds and the end of a hold correct the entries of the hold. A rule that is new to
-		// the account must count the hold, so it must find the corrected entries as well.
+		// Captures, refunds and the end of a hold correct the entries of the hold. A rule that is
+		// new to the account must count the hold, so it must find the corrected entries as well.
 		for _, e := range a.ends {
 			upto = min(upto, e.since-1)
 		}

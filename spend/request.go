@@ -234,8 +234,8 @@ func (b *Budgets) Void(ctx context.Context, r VoidRequest) (Decision, error) {
 // further error is [ErrUnknownSpend].
 //
 // With Force, Refund gives back more than was captured: a merchant returns more than he took. The
-// excess counts as a [Budgets.Credit] with the tags and the amount of the spend, dated
-// now. A spend that Prune has removed cannot be refunded. Send a Credit instead.
+// excess counts as a [Budgets.Credit] with the tags and the amount of the spend, dated now. A spend
+// that Prune has removed cannot be refunded. Send a Credit instead.
 func (b *Budgets) Refund(ctx context.Context, r RefundRequest) (Decision, error) {
 	return b.sendFollowUp(ctx, action{kind: kindRefund, id: r.ID, spendID: r.SpendID, force: r.Force}, r.Amount)
 }

@@ -15,9 +15,9 @@ import (
 // Rule is one limit of a [Budget]. [Leaky], [Rolling], [Calendar], [PerTransaction], [Lifetime],
 // [Count] and [CountPer] make a Rule. [Rule.Matching], [Rule.NotMatching], [Rule.MatchingAtLeast]
 // and [Rule.MatchingAtMost] narrow it, and [Rule.Per] makes it a limit for each value of a tag.
-// [Rule.CountsDeclines] and [Rule.CountsVoids] let a Count rule count more,
-// [Rule.CountsCredits] lets credits make room in a rule, and [Rule.Thresholds] tells shares of it. A Rule is a value and never changes. [New]
-// reports mistakes in a Rule.
+// [Rule.CountsDeclines] and [Rule.CountsVoids] let a Count rule count more, [Rule.CountsCredits]
+// lets credits make room in a rule, and [Rule.Thresholds] tells shares of it. A Rule is a value and
+// never changes. [New] reports mistakes in a Rule.
 //
 // The name of a rule is 1 to 64 bytes of UTF-8, unique in its budget. Amounts are positive, but for
 // PerTransaction, in the currency of the budget. Windows and periods last from a microsecond to 100
@@ -190,15 +190,16 @@ func (r Rule) WeekStarting(day time.Weekday) Rule {
 	return r
 }
 
-// MonthStarting returns a [Calendar] or [CountPer] rule whose months start on a day, from 1 to 31. A
-// month that has no such day starts on its last. It has no effect on other periods than [Month].
+// MonthStarting returns a [Calendar] or [CountPer] rule whose months start on a day, from 1 to 31.
+// A month that has no such day starts on its last. It has no effect on other periods than [Month].
 func (r Rule) MonthStarting(day int) Rule {
 	r.anchor.day = day
 	return r
 }
 
 // DayStarting returns a [Calendar] or [CountPer] rule whose periods, of any length, start at that
-// time of their first day, as clocks show it: 4 * time.Hour is 04:00. It must be less than 24 hours.
+// time of their first day, as clocks show it: 4 * time.Hour is 04:00. It must be less than 24
+// hours.
 func (r Rule) DayStarting(clock time.Duration) Rule {
 	r.anchor.clock = clock
 	return r

@@ -116,7 +116,8 @@ func crossedCases() []testCase {
 	}
 }
 
-// crossed returns the shares that a decision tells: the rule, the value if there is one, and the share.
+// crossed returns the shares that a decision tells: the rule, the value if there is one, and the
+// share.
 func crossed(d spend.Decision) (list []string) {
 	for _, x := range d.Crossed {
 		name := x.Rule
