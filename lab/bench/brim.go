@@ -9,7 +9,6 @@ import (
 	"github.com/brimgo/brim/bolt"
 	"github.com/brimgo/brim/local"
 	"github.com/brimgo/brim/memory"
-	"github.com/brimgo/brim/migrations"
 	"github.com/brimgo/brim/postgres"
 	"github.com/brimgo/brim/redisstore"
 	"github.com/brimgo/brim/store"
@@ -38,7 +37,7 @@ func over(s store.Store, err error) (*target, error) {
 		return nil, err
 	}
 	return &target{
-		roomy: asking(s, roomyLimit), full: asking(s, fullLimit), rush: asking(s, rushLimit), prune: s.Prune, close: s.Close,
+		roomy: asking(s, roomyLimit), full: asking(s, fullLimit), rush: asking(s, rushLimit), close: s.Close,
 	}, nil
 }
 
@@ -80,32 +79,12 @@ func brims() []*subject {
 				return e.logs(t, err)
 			},
 		},
-		{
-			name: "brim refusals over postgres", against: updateName, server: postgresServer, table: "remembered.buckets",
-			open: func(ctx context.Context, e *env) (*target, error) {
-				p, err := postgres.New(e.pool, &postgres.Options{Schema: "remembered"})
-				if err == nil {
-					err = migrations.Up(ctx, e.pool, &migrations.Options{Schema: "remembered"})
-				}
-				if err != nil {
-					return nil, err
-				}
-				t, err := over(local.Refusals(p, nil))
-				return e.logs(t, err)
-			},
-		},
 	}
 	for _, k := range redisKinds {
 		all = append(all, &subject{
 			name: "brim redis" + k.suffix, against: "redis_rate" + k.suffix, server: k.kind,
 			open: func(_ context.Context, e *env) (*target, error) {
-				r := e.redis[k.kind]
-				s, err := redisstore.New(r.client, nil)
-				t, err := over(s, err)
-				if err == nil {
-					t.meters = r.meters(k.kind != redisCluster)
-				}
-				return t, err
+				return over(redisstore.New(e.redis[k.kind].client, nil))
 			},
 		})
 	}

@@ -20,15 +20,15 @@ const leastShare = 0.85
 // checkedWorkloads are the workloads whose ratios a check compares.
 func checkedWorkloads(cores int) []workload {
 	return []workload{
-		{"uniform", 1, 0, false},
-		{"uniform", 64, 0, false},
-		{"uniform", 256, 0, false},
-		{"hot", 64, 0, false},
-		{"hot", 256, 0, false},
-		{"uniform", cores, 0, true},
-		{"hot", cores, 0, true},
-		{"uniform", cores, 1, true},
-		{"hot", cores, 1, true},
+		{"uniform", 1, false, false},
+		{"uniform", 64, false, false},
+		{"uniform", 256, false, false},
+		{"hot", 64, false, false},
+		{"hot", 256, false, false},
+		{"uniform", cores, false, true},
+		{"hot", cores, false, true},
+		{"uniform", cores, true, true},
+		{"hot", cores, true, true},
 	}
 }
 

@@ -21,18 +21,17 @@ import (
 
 // sized returns brim's store over Redis with the batch size of the options, on keys that are
 // filled.
-func (b *bench) sized(ctx context.Context, r *redisServers, keys []string) (*opened, *env, error) {
-	s, err := redisstore.New(r.client, &redisstore.Options{BatchSize: b.batch})
-	t, err := over(s, err)
+func (b *bench) sized(ctx context.Context, r *redisServers, keys []string) (*opened, error) {
+	t, err := over(redisstore.New(r.client, &redisstore.Options{BatchSize: b.batch}))
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	t.full, t.prune = nil, nil
-	o, e := &opened{&subject{name: "brim", group: ours, fills: 1}, t}, &env{keys: keys}
-	if err := e.fill(ctx, o); err != nil {
-		return nil, nil, errors.Join(err, t.close())
+	t.full = nil
+	o := &opened{&subject{name: "brim", group: ours, fills: 1}, t, &env{keys: keys}}
+	if err := o.fill(ctx); err != nil {
+		return nil, errors.Join(err, t.close())
 	}
-	return o, e, nil
+	return o, nil
 }
 
 // cluster measures a decision on one, two and three primaries, with as many callers for each
@@ -54,7 +53,7 @@ func (b *bench) cluster(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	var turns []contestant
+	var trials []contestant
 	for primaries := range redistest.Primaries + 1 {
 		name, r, used, keys := "one server, no cluster", single, single, b.keys
 		if primaries > 0 {
@@ -64,7 +63,7 @@ func (b *bench) cluster(ctx context.Context) (err error) {
 				return err
 			}
 		}
-		s, e, err := b.sized(ctx, r, keys)
+		s, err := b.sized(ctx, r, keys)
 		if err != nil {
 			return err
 		}
@@ -75,12 +74,12 @@ func (b *bench) cluster(ctx context.Context) (err error) {
 			callers = callers[:1]
 		}
 		for _, n := range callers {
-			w := work{Options: load.Options{Callers: n, Order: order, Decide: s.decide(e)}, strict: true}
-			w.meters = append(used.meters(false), meter{"client µs", ownTime, 1e6}, meter{"decisions in a script", used.sum(scripts), -1})
-			turns = append(turns, contestant{b.new("buckets on some primaries", fmt.Sprintf("%s, %d callers", name, n), ours, ""), w.turn})
+			w := work{Options: load.Options{Callers: n, Order: order, Decide: s.decide}, strict: true}
+			w.meters = []meter{{"server µs", used.sum(usedSystem, usedUser), 1e6}, {"client µs", ownTime, 1e6}, {"decisions in a script", used.sum(scripts), -1}}
+			trials = append(trials, contestant{b.new("buckets on some primaries", fmt.Sprintf("%s, %d callers", name, n), ours, ""), w.trial})
 		}
 	}
-	return b.contest(ctx, turns)
+	return b.contest(ctx, trials)
 }
 
 // keysOn returns keys whose buckets are on the first primaries.
@@ -133,10 +132,10 @@ func (b *bench) beside(ctx context.Context) (err error) {
 		return err
 	}
 	var gets *child
-	var turns []contestant
+	var trials []contestant
 	add := func(name, against string, load *load.Options, r *redisServers) {
-		turns = append(turns, contestant{b.new("GET at 1,000/s", name, "", against), func(ctx context.Context, d time.Duration, to *row) error {
-			return besideTurn(ctx, d, to, gets, load, r)
+		trials = append(trials, contestant{b.new("GET at 1,000/s", name, "", against), func(ctx context.Context, d time.Duration, to *row) error {
+			return besideTrial(ctx, d, to, gets, load, r)
 		}})
 	}
 	add("beside nothing", "", nil, nil)
@@ -146,23 +145,23 @@ func (b *bench) beside(ctx context.Context) (err error) {
 			return err
 		}
 		defer func() { err = errors.Join(err, r.close()) }()
-		s, e, err := b.sized(ctx, r, b.keys)
+		s, err := b.sized(ctx, r, b.keys)
 		if err != nil {
 			return err
 		}
 		defer func() { err = errors.Join(err, s.close()) }()
-		peer := allow(redis_rate.NewLimiter(r.client), "")
+		peer := &opened{&subject{}, allow(redis_rate.NewLimiter(r.client), ""), s.env}
 		for _, l := range []struct {
 			name    string
 			callers int
-			*target
-		}{{"brim", 64, s.target}, {"brim", 256, s.target}, {"redis_rate", 64, peer}} {
+			*opened
+		}{{"brim", 64, s}, {"brim", 256, s}, {"redis_rate", 64, peer}} {
 			name := fmt.Sprintf("beside %s, %d callers", l.name, l.callers)
 			against, measured := name+" on another server", r
 			if i == 0 {
 				against, measured = "beside nothing", nil
 			}
-			add(name+where, against, &load.Options{Callers: l.callers, Order: order, Decide: l.decide(e)}, measured)
+			add(name+where, against, &load.Options{Callers: l.callers, Order: order, Decide: l.decide}, measured)
 		}
 		if i == 1 {
 			if gets, err = startChild(ctx, "gets", r.each[0].Options().Addr); err != nil {
@@ -171,15 +170,15 @@ func (b *bench) beside(ctx context.Context) (err error) {
 			defer func() { err = errors.Join(err, gets.close()) }()
 		}
 	}
-	return b.contest(ctx, turns)
+	return b.contest(ctx, trials)
 }
 
-// seen are quantiles of the answer times of the GETs of a turn, in milliseconds.
+// seen are quantiles of the answer times of the GETs of a trial, in milliseconds.
 type seen struct{ P50, P99 float64 }
 
-// besideTurn measures the GETs for a time, beside a load. r, unless it is nil, is the server that
+// besideTrial measures the GETs for a time, beside a load. r, unless it is nil, is the server that
 // has both.
-func besideTurn(ctx context.Context, length time.Duration, to *row, gets *child, o *load.Options, r *redisServers) error {
+func besideTrial(ctx context.Context, length time.Duration, to *row, gets *child, o *load.Options, r *redisServers) error {
 	if r != nil {
 		if err := r.each[0].ConfigResetStat(ctx).Err(); err != nil {
 			return err

@@ -34,7 +34,7 @@ const connections = 64
 var postgresConf = []string{"max_wal_size=16GB", "checkpoint_timeout=1h"}
 
 // redisConf is the configuration of the servers of each kind. A server never rewrites its
-// append-only file, because that would take time from some turns.
+// append-only file, because that would take time from some trials.
 var redisConf = map[string][]string{
 	redisAlways:   {"appendonly yes", "appendfsync always", "auto-aof-rewrite-percentage 0"},
 	redisEverysec: {"appendonly yes", "appendfsync everysec", "auto-aof-rewrite-percentage 0"},

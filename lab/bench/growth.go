@@ -27,8 +27,8 @@ type place struct {
 	// size returns the bytes that the place takes. They are those of the buckets, and of as much
 	// else before the buckets are created as afterwards.
 	size  func(ctx context.Context) (float64, error)
-	stays bool // cannot be opened anew
-	close func() error
+	stays bool         // cannot be opened anew
+	close func() error // nil if nothing is to be closed
 }
 
 // places return an empty place for n buckets. Each has connections and a server, a schema or a file
@@ -43,7 +43,7 @@ var places = []struct {
 // growing is the limit of the buckets. They expire, but not during the run.
 var growing = brim.Limit{Capacity: roomy, LeakRate: 1e-6}
 
-// growth measures each backend with numbers of buckets that are ten times apart, in turn.
+// growth measures each backend with numbers of buckets that are ten times apart.
 func (b *bench) growth(ctx context.Context) error {
 	largest := 1_000_000
 	if b.Quick {
@@ -64,14 +64,16 @@ func (b *bench) growth(ctx context.Context) error {
 
 // grow measures one backend.
 func (b *bench) grow(ctx context.Context, name string, newPlace func(context.Context, *env, int) (*place, error), largest int) (err error) {
-	var turns []contestant
+	var trials []contestant
 	for n := 1000; n <= largest; n *= 10 {
 		b.say("growth: %s, creating %d buckets", name, n)
 		p, err := newPlace(ctx, b.env, n)
 		if err != nil {
 			return err
 		}
-		defer func() { err = errors.Join(err, p.close()) }()
+		if p.close != nil {
+			defer func() { err = errors.Join(err, p.close()) }()
+		}
 		to := b.new(name, fmt.Sprintf("%d buckets", n), ours, "10000 buckets")
 		s, keys, closeStore, err := p.create(ctx, to, n)
 		if err != nil {
@@ -92,9 +94,9 @@ func (b *bench) grow(ctx context.Context, name string, newPlace func(context.Con
 		if name == memoryName {
 			w.Callers, w.Burst = runtime.GOMAXPROCS(0), inMemoryBurst
 		}
-		turns = append(turns, contestant{to, w.turn})
+		trials = append(trials, contestant{to, w.trial})
 	}
-	return b.contest(ctx, turns)
+	return b.contest(ctx, trials)
 }
 
 // create fills n buckets, and measures their bytes, the time until the first answer of a store
@@ -165,7 +167,7 @@ func memoryPlace(context.Context, *env, int) (*place, error) {
 			runtime.ReadMemStats(&m)
 			return float64(m.HeapAlloc), nil
 		},
-		stays: true, close: nothing,
+		stays: true,
 	}, nil
 }
 
@@ -186,7 +188,6 @@ func boltPlace(_ context.Context, e *env, n int) (*place, error) {
 			}
 			return float64(info.Size()), nil
 		},
-		close: nothing,
 	}, nil
 }
 
@@ -211,7 +212,6 @@ func postgresPlace(ctx context.Context, e *env, n int) (*place, error) {
 			err = e.pool.QueryRow(ctx, `SELECT pg_total_relation_size('`+schema+`.buckets')::float8`).Scan(&n)
 			return n, err
 		},
-		close: nothing,
 	}, migrations.Up(ctx, e.pool, &migrations.Options{Schema: schema})
 }
 

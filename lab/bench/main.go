@@ -3,21 +3,18 @@
 //	go run . [OPTION]... [PART]...
 //
 // It starts the servers that it needs, PostgreSQL and Redis, and skips a subject whose server is
-// missing. Subjects take turns, so other work of the machine weighs on all of them. It prints a
-// Markdown table for each workload, and with -out it also writes them to results.md, and every
-// round to results.json. These are the parts, the first five of them by default:
+// missing. Each round has one trial of every subject, so other work of the machine weighs on all of
+// them. It prints a Markdown table for each workload, and with -out it also writes them to
+// results.md, and every round to results.json. These are the parts, the first four of them by
+// default:
 //
 //   - cells: decisions per second and answer times in each workload
 //   - rush: units that a new bucket admits beyond its limit
-//   - latency: answer times for longer, in a closed and in an open loop, while expired buckets are
-//     pruned
 //   - growth: brim's backends with ever more buckets
-//   - sustained: brim bolt until its journal was rotated twice
+//   - sustained: brim bolt for so long that its journal is rotated
 //   - leases, refusals: wrappers at full load; the bounds that they promise are checked meanwhile
 //   - cluster: a decision on one, two and three primaries of Redis
 //   - beside: plain GETs while brim decides on the same Redis, and on another one
-//   - held: callers of other buckets while a session holds 0, 1, 10 and 100 rows locked
-//   - spend-held: the same with package spend, and 0, 1, 2 and 10 accounts
 //   - spend: decisions of package spend beside bare writes, and declines beside approvals
 //
 // An interrupt ends the run, and the figures until then are written. A second one ends it at once.
@@ -60,31 +57,28 @@ func main() {
 	}
 }
 
-// part is a part of a run. Each subject has a number of turns in each of its workloads.
+// part is a part of a run. Each subject has one trial a round in each of its workloads.
 type part struct {
 	name          string
 	rounds        int
-	length, quick time.Duration // of a turn
+	length, quick time.Duration // of a trial
 	run           func(*bench, context.Context) error
 }
 
 var parts = []part{
 	{"cells", 5, 250 * time.Millisecond, 30 * time.Millisecond, (*bench).cells},
 	{"rush", 5, 0, 0, (*bench).rushes},
-	{"latency", 3, 20 * time.Second, 500 * time.Millisecond, (*bench).latency},
 	{"growth", 5, 250 * time.Millisecond, 30 * time.Millisecond, (*bench).growth},
-	{"sustained", 6, 10 * time.Second, time.Second, (*bench).sustained},
+	{"sustained", 2, 30 * time.Second, time.Second, (*bench).sustained},
 	{"leases", 1, 5 * time.Second, time.Second, (*bench).leases},
 	{"refusals", 1, 5 * time.Second, time.Second, (*bench).refusals},
 	{"cluster", 5, 2 * time.Second, 200 * time.Millisecond, (*bench).cluster},
 	{"beside", 5, 2 * time.Second, 200 * time.Millisecond, (*bench).beside},
-	{"held", 3, 6 * time.Second, time.Second, (*bench).heldBuckets},
-	{"spend-held", 3, 6 * time.Second, time.Second, (*bench).heldAccounts},
 	{"spend", 5, 1500 * time.Millisecond, 100 * time.Millisecond, (*bench).spend},
 }
 
 const (
-	byDefault   = 5 // the number of parts that a run without names has
+	byDefault   = 4 // the number of parts that a run without names has
 	quickRounds = 2
 )
 
@@ -93,12 +87,11 @@ type bench struct {
 	*env
 	results
 	part
-	open []*opened // the subjects of the parts cells, rush and latency, once they are open
+	open []*opened // the subjects of the parts cells and rush, once they are open
 
 	out, only, cell, check string
 	large                  bool
 	batch                  int
-	randomIDs              bool
 }
 
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err error) {
@@ -115,11 +108,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 		"measure only the workloads of the part cells whose names contain this text, such as \"hot, 64 callers\"")
 	flags.BoolVar(&b.Quick, "quick", false, "measure for some minutes, as a first look; too short to judge by")
 	flags.BoolVar(&b.large, "large", false, "measure growth up to 10^7 buckets, which takes some more gigabytes and minutes")
-	flags.Var(&length, "for", "length of a turn; each part has its own by default")
-	rounds := flags.Int("rounds", 0, "turns of each subject; each part has its own number by default")
+	flags.Var(&length, "for", "length of a trial; each part has its own by default")
+	rounds := flags.Int("rounds", 0, "trials of each subject; each part has its own number by default")
 	flags.IntVar(&b.batch, "batch", 0, "Options.BatchSize of redisstore in the parts cluster and beside; 0 is its default")
-	flags.BoolVar(&b.randomIDs, "random-ids", false,
-		"in the part spend, IDs that are random from the first byte on, instead of IDs that begin with the time")
 	flags.StringVar(&b.check, "check", "",
 		"compare the ratios of a run of three minutes with those in this results.json, and fail if one is lower")
 	if err := flags.Parse(args); err != nil {

@@ -8,12 +8,12 @@ import (
 
 	"github.com/go-redis/redis_rate/v10"
 	"github.com/redis/go-redis/v9"
+	limiter "github.com/sethvargo/go-limiter"
 	"github.com/sethvargo/go-limiter/memorystore"
 	"github.com/throttled/throttled/v2"
 	goredisstore "github.com/throttled/throttled/v2/store/goredisstore.v9"
 	ulule "github.com/ulule/limiter/v3"
 	ululeredis "github.com/ulule/limiter/v3/drivers/store/redis"
-	"go.uber.org/ratelimit"
 	"golang.org/x/time/rate"
 )
 
@@ -24,7 +24,7 @@ func memoryPeers() (all []*subject) {
 		name string
 		open func() (*target, error)
 	}{
-		{rateName, timeRate}, {"uber/ratelimit", uber}, {"sethvargo/go-limiter", sethvargo},
+		{rateName, timeRate}, {"sethvargo/go-limiter", sethvargo},
 	} {
 		all = append(all, &subject{
 			name: p.name, group: peer, against: rateName, inMemory: true, fills: 1,
@@ -53,25 +53,13 @@ func timeRate() (*target, error) {
 	}
 	return &target{
 		roomy: try(roomyPerSecond, roomy), full: try(1/fullWindow.Seconds(), 1), rush: try(1/rushWindow.Seconds(), rushCapacity),
-		close: nothing,
 	}, nil
-}
-
-// uber opens a limiter that never refuses, and lets its callers sleep instead. Its rate is so high
-// here that no caller sleeps: the cost of an admission is measured.
-func uber() (*target, error) {
-	var limiters sync.Map
-	open := func() ratelimit.Limiter { return ratelimit.New(int(time.Second)) }
-	return &target{close: nothing, roomy: func(_ context.Context, key string) (bool, error) {
-		loaded(&limiters, key, open).Take()
-		return true, nil
-	}}, nil
 }
 
 // sethvargo opens one store for each of the limits, because a store has a single limit.
 func sethvargo() (*target, error) {
 	var errs error
-	t := &target{close: nothing}
+	var stores []limiter.Store
 	try := func(tokens uint64, window time.Duration) ask {
 		s, err := memorystore.New(
 			&memorystore.Config{Tokens: tokens, Interval: window, SweepMinTTL: 2 * time.Hour, InitialAlloc: keyCount})
@@ -79,15 +67,21 @@ func sethvargo() (*target, error) {
 			errs = errors.Join(errs, err)
 			return nil
 		}
-		before := t.close
-		t.close = func() error { return errors.Join(before(), s.Close(context.Background())) }
+		stores = append(stores, s)
 		return func(ctx context.Context, key string) (bool, error) {
 			_, _, _, ok, err := s.Take(ctx, key)
 			return ok, err
 		}
 	}
-	t.roomy, t.full, t.rush = try(roomy, fullWindow), try(1, fullWindow), try(rushCapacity, rushWindow)
-	return t, errs
+	return &target{
+		roomy: try(roomy, fullWindow), full: try(1, fullWindow), rush: try(rushCapacity, rushWindow),
+		close: func() (err error) {
+			for _, s := range stores {
+				err = errors.Join(err, s.Close(context.Background()))
+			}
+			return err
+		},
+	}, errs
 }
 
 // redisKinds are the kinds of servers on which the limiters over Redis are measured, with the
@@ -96,8 +90,8 @@ var redisKinds = []struct{ kind, suffix string }{
 	{redisAlways, ", AOF always"}, {redisEverysec, ", AOF everysec"}, {redisCluster, ", cluster"},
 }
 
-// redisPeers returns limiters over Redis. Each of them is measured with both settings of Redis's
-// append-only file, and redis_rate also over a cluster and with go-redis' pipelining of calls.
+// redisPeers returns limiters over Redis. redis_rate is measured on each kind of server, and the
+// others where an answer waits for the disk.
 func redisPeers() (all []*subject) {
 	for _, k := range redisKinds {
 		for _, p := range []struct {
@@ -113,18 +107,13 @@ func redisPeers() (all []*subject) {
 			against := "redis_rate" + k.suffix
 			if p.name == "redis_rate" {
 				against = updateName
-			} else if k.kind == redisCluster {
+			} else if k.kind != redisAlways {
 				continue
 			}
 			all = append(all, &subject{
 				name: p.name + k.suffix, group: peer, against: against, server: k.kind, tolerant: p.tolerant,
 				open: func(_ context.Context, e *env) (*target, error) {
-					r := e.redis[k.kind]
-					t, err := p.open(r.client)
-					if err == nil {
-						t.meters, t.close = r.meters(k.kind != redisCluster), nothing
-					}
-					return t, err
+					return p.open(e.redis[k.kind].client)
 				},
 			})
 		}

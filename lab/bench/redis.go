@@ -58,7 +58,6 @@ func connectRedis(addrs ...string) redis.UniversalClient {
 // Figures of INFO.
 var (
 	redisVersion = regexp.MustCompile(`(?m)^redis_version:(\S+)`)
-	aofSize      = regexp.MustCompile(`(?m)^aof_current_size:(\d+)`)
 	usedMemory   = regexp.MustCompile(`(?m)^used_memory:(\d+)`)
 	// The parts of the memory that do not hold keys. They change from moment to moment.
 	clientMemory = regexp.MustCompile(`(?m)^mem_clients_normal:(\d+)`)
@@ -100,15 +99,6 @@ func (r *redisServers) sum(figures ...*regexp.Regexp) func(context.Context) (flo
 		}
 		return sum, nil
 	}
-}
-
-// meters reports the work of the servers.
-func (r *redisServers) meters(logs bool) []meter {
-	all := []meter{{name: "server µs", read: r.sum(usedSystem, usedUser), unit: 1e6}}
-	if logs {
-		all = append(all, meter{name: "log bytes", read: r.sum(aofSize), unit: 1})
-	}
-	return all
 }
 
 // close ends the servers.

@@ -5,39 +5,23 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
-	"sync"
 	"time"
 
 	"go.etcd.io/bbolt"
-
-	"github.com/brimgo/brim/internal/durable"
 )
 
 // rowSize is the size in bytes of a reference's row in bbolt. It has room for a level, a time and
 // a limit, like a bucket.
 const rowSize = 48
 
-// references returns the cheapest durable change that each backend can make for a decision, and
-// operations that do even less. They accept every call. The last subject counts rows instead, as
-// many programs do.
+// references returns the cheapest durable change that each backend can make for a decision. They
+// accept every call. The last subject counts rows instead, as many programs do.
 func references() []*subject {
 	return []*subject{
 		{name: boltUpdate, group: reference, against: boltUpdate, open: openUpdates},
 		{name: updateName, group: reference, against: updateName, server: postgresServer, open: openUpdate},
-		{
-			name: "SELECT 1", group: reference, against: updateName, server: postgresServer,
-			open: func(_ context.Context, e *env) (*target, error) {
-				return e.logs(&target{close: nothing, roomy: func(ctx context.Context, _ string) (bool, error) {
-					var one int
-					err := e.pool.QueryRow(ctx, "SELECT 1").Scan(&one)
-					return err == nil, err
-				}}, nil)
-			},
-		},
-		{name: syncName, group: reference, against: boltUpdate, open: openFdatasync},
 		{name: "row per request", group: naive, against: updateName, server: postgresServer, table: "requests", open: openRows},
 	}
 }
@@ -89,37 +73,13 @@ func openUpdate(ctx context.Context, e *env) (*target, error) {
 	); err != nil {
 		return nil, err
 	}
-	return e.logs(&target{close: nothing, roomy: func(ctx context.Context, key string) (bool, error) {
+	return e.logs(&target{roomy: func(ctx context.Context, key string) (bool, error) {
 		tag, err := e.pool.Exec(ctx, `UPDATE reference SET level = level + $2 WHERE key = $1`, key, 1.0)
 		if err == nil && tag.RowsAffected() != 1 {
 			err = fmt.Errorf("%d rows updated, want 1", tag.RowsAffected())
 		}
 		return err == nil, err
 	}}, nil)
-}
-
-// openFdatasync opens the least that makes a decision durable: the write of 64 bytes to a place
-// that was written before, and one fdatasync. On other systems than Linux it is an fsync.
-func openFdatasync(_ context.Context, e *env) (*target, error) {
-	f, err := os.Create(filepath.Join(e.dir, "fdatasync"))
-	if err != nil {
-		return nil, err
-	}
-	var mu sync.Mutex
-	row := make([]byte, 64)
-	write := func(context.Context, string) (bool, error) {
-		mu.Lock()
-		defer mu.Unlock()
-		_, err := f.WriteAt(row, 0)
-		if err == nil {
-			err = durable.Data(f)
-		}
-		return err == nil, err
-	}
-	if _, err := write(context.Background(), ""); err != nil {
-		return nil, errors.Join(err, f.Close())
-	}
-	return &target{close: f.Close, roomy: write}, nil
 }
 
 // openRows opens a limiter that inserts a row for each accepted request, and accepts a request if
@@ -138,7 +98,7 @@ func openRows(ctx context.Context, e *env) (*target, error) {
 			return err == nil, err
 		}
 	}
-	return e.logs(&target{roomy: try(roomy), full: try(1), rush: try(rushCapacity), close: nothing}, execute(ctx, e.pool,
+	return e.logs(&target{roomy: try(roomy), full: try(1), rush: try(rushCapacity)}, execute(ctx, e.pool,
 		`CREATE TABLE requests (key text COLLATE "C" NOT NULL, at timestamptz NOT NULL DEFAULT now())`,
 		`CREATE INDEX ON requests (key, at)`))
 }

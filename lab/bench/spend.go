@@ -44,20 +44,10 @@ func cents(n int64) spend.Money { return spend.Money{Minor: n, Currency: "EUR"} 
 
 func account(n int) string { return fmt.Sprint("account:", n) }
 
-// timedID returns an ID that begins with the time, like a UUID of version 7. Package spend advises
+// newID returns an ID that begins with the time, like a UUID of version 7. Package spend advises
 // such IDs for a large ledger.
-func timedID() string {
+func newID() string {
 	return fmt.Sprintf("%012x%04x%016x", time.Now().UnixMilli(), rand.Uint32N(1<<16), rand.Uint64())
-}
-
-// randomID returns an ID that is random from its first byte on, like a UUID of version 4.
-func randomID() string { return fmt.Sprintf("%016x%016x", rand.Uint64(), rand.Uint64()) }
-
-func (b *bench) id() string {
-	if b.randomIDs {
-		return randomID()
-	}
-	return timedID()
 }
 
 // spendSize is the number of accounts, of the entries in the window of each, and of those in the
@@ -95,12 +85,12 @@ func (b *bench) spending(workload, subject, group, against string, callers, acco
 		Callers: callers, Order: order,
 		Decide: func(ctx context.Context, n int, _ bool) (bool, error) { return true, decide(ctx, n) },
 	}}
-	return contestant{b.new(workload, subject, group, against), w.turn}
+	return contestant{b.new(workload, subject, group, against), w.trial}
 }
 
 // charge makes a charge, which must be approved or declined.
 func (b *bench) charge(ctx context.Context, cards *spend.Budgets, account string, amount int64, approved bool) error {
-	d, err := cards.Charge(ctx, spend.Request{ID: b.id(), Account: account, Amount: cents(amount)})
+	d, err := cards.Charge(ctx, spend.Request{ID: newID(), Account: account, Amount: cents(amount)})
 	if err == nil && d.Approved != approved {
 		err = fmt.Errorf("approved is %t, want %t", d.Approved, approved)
 	}
@@ -198,7 +188,7 @@ func (b *bench) inMemory(ctx context.Context, account string, p *past) (ledger.L
 func (b *bench) authorizing(l ledger.Ledger) (func(ctx context.Context, account int) error, error) {
 	cards, err := spend.New(l, budget("cards"), nil)
 	return func(ctx context.Context, n int) error {
-		d, err := cards.Authorize(ctx, spend.Request{ID: b.id(), Account: account(n), Amount: cents(1_00)})
+		d, err := cards.Authorize(ctx, spend.Request{ID: newID(), Account: account(n), Amount: cents(1_00)})
 		if err == nil && !d.Approved {
 			err = fmt.Errorf("declined: %+v", d)
 		}
@@ -276,15 +266,15 @@ func (b *bench) spendPostgres(ctx context.Context, size spendSize) (err error) {
 		for _, callers := range []int{1, 16, 64} {
 			workload := fmt.Sprintf("PostgreSQL, %d accounts, %d callers", accounts, callers)
 			b.say("spend: %s", workload)
-			lanes := 1 // the ledger's transactions in flight, which share the callers
+			inFlight := 1 // transactions of the ledger, which share the callers
 			if accounts > 1 && callers >= 16 {
-				lanes = 2
+				inFlight = 2
 			}
 			if err := b.contest(ctx, []contestant{
 				b.spending(workload, "authorizations", ours, updateName, callers, accounts, 1, authorize),
 				b.spending(workload, updateName, reference, "", callers, accounts, 1, update),
-				b.spending(workload, "rows alone", reference, updateName, lanes, accounts, callers/lanes,
-					b.storing(pool, callers/lanes, accounts)),
+				b.spending(workload, "rows alone", reference, updateName, inFlight, accounts, callers/inFlight,
+					b.storing(pool, callers/inFlight, accounts)),
 			}); err != nil {
 				return err
 			}
@@ -299,7 +289,7 @@ func (b *bench) storing(pool *pgxpool.Pool, n, accounts int) func(ctx context.Co
 	return func(ctx context.Context, _ int) error {
 		each, ids, seqs := make([]int64, n), make([]string, n), make([]int64, n)
 		for i := range n {
-			each[i], ids[i], seqs[i] = 1+rand.Int64N(int64(accounts)), b.id(), rand.Int64()
+			each[i], ids[i], seqs[i] = 1+rand.Int64N(int64(accounts)), newID(), rand.Int64()
 		}
 		slices.Sort(each)
 		slices.Sort(ids)

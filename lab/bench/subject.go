@@ -51,7 +51,6 @@ type subject struct {
 const (
 	boltName, memoryName             = "brim bolt", "brim memory"
 	updateName, boltUpdate, rateName = "bare UPDATE", "db.Update", "x/time/rate"
-	syncName                         = "fdatasync"
 )
 
 // ask asks for one unit of the bucket called key.
@@ -63,21 +62,25 @@ type target struct {
 	// are nil if the subject cannot refuse.
 	roomy, full, rush ask
 	meters            []meter
-	// drain ends the work that a turn has left in the background. It may be nil.
+	// drain ends the work that a trial has left in the background. It may be nil.
 	drain func(ctx context.Context) error
-	// prune removes expired buckets. It is nil if nobody has to remove them.
-	prune func(ctx context.Context) (int64, error)
 	// journal is the path of the journal, "" if there is none.
 	journal string
-	close   func() error
+	close   func() error // nil if nothing is to be closed
 }
 
-func nothing() error { return nil }
+func (t *target) end() error {
+	if t.close == nil {
+		return nil
+	}
+	return t.close()
+}
 
-// opened is a subject with its target.
+// opened is a subject with its target, and the environment with the names of its buckets.
 type opened struct {
 	*subject
 	*target
+	env *env
 }
 
 func subjects() []*subject {
@@ -118,9 +121,9 @@ func (e *env) opens(ctx context.Context, all []*subject) (open []*opened, skippe
 		if err != nil {
 			return open, skipped, fmt.Errorf("%s: %w", s.name, err)
 		}
-		o := &opened{s, t}
+		o := &opened{s, t, e}
 		open = append(open, o)
-		if err := e.fill(ctx, o); err != nil {
+		if err := o.fill(ctx); err != nil {
 			return open, skipped, fmt.Errorf("%s: filling: %w", s.name, err)
 		}
 	}
@@ -129,7 +132,7 @@ func (e *env) opens(ctx context.Context, all []*subject) (open []*opened, skippe
 
 // fill fills the buckets of a subject. The first calls create them, and the full ones are full
 // then. Most buckets of an application have been filled more than once when a decision finds them.
-func (e *env) fill(ctx context.Context, o *opened) error {
+func (s *opened) fill(ctx context.Context) error {
 	each := func(a ask, keys []string) error {
 		return forEach(256, len(keys), func(i int) error {
 			ok, err := a(ctx, keys[i])
@@ -139,25 +142,25 @@ func (e *env) fill(ctx context.Context, o *opened) error {
 			return err
 		})
 	}
-	for range o.fills {
-		if err := each(o.roomy, e.keys); err != nil {
+	for range s.fills {
+		if err := each(s.roomy, s.env.keys); err != nil {
 			return err
 		}
 	}
-	if o.full != nil {
-		full := e.full
-		if !o.inMemory {
+	if s.full != nil {
+		full := s.env.full
+		if !s.inMemory {
 			full = full[:min(len(full), fullOnServer)]
 		}
-		if err := each(o.full, full); err != nil {
+		if err := each(s.full, full); err != nil {
 			return err
 		}
 	}
-	if o.table == "" {
+	if s.table == "" {
 		return nil
 	}
 	// An autovacuum would otherwise clean up after the filling while the subject is measured.
-	return execute(ctx, e.pool, "VACUUM ANALYZE "+o.table)
+	return execute(ctx, s.env.pool, "VACUUM ANALYZE "+s.table)
 }
 
 // forEach calls do for each number below n, from several callers at once. A caller stops at its
@@ -180,26 +183,23 @@ func forEach(callers, n int, do func(i int) error) error {
 func closeAll(open []*opened) error {
 	var errs []error
 	for _, s := range open {
-		errs = append(errs, s.close())
+		errs = append(errs, s.end())
 	}
 	return errors.Join(errs...)
 }
 
-// workload is one that all subjects run in turn.
+// workload is one in which all subjects are compared.
 type workload struct {
 	distribution string
 	callers      int
-	refused      float64 // the share of decisions that fall on full buckets
+	refused      bool // all decisions fall on full buckets
 	inMemory     bool
 }
 
 func (w workload) String() string {
 	mix := "accepted"
-	switch {
-	case w.refused == 1:
+	if w.refused {
 		mix = "refused"
-	case w.refused > 0:
-		mix = fmt.Sprintf("%.0f %% refused", 100*w.refused)
 	}
 	s := fmt.Sprintf("%s, %d callers, %s", w.distribution, w.callers, mix)
 	if w.inMemory {
@@ -210,7 +210,7 @@ func (w workload) String() string {
 
 // takes reports whether a subject is measured in the workload.
 func (w workload) takes(s *opened) bool {
-	return (!w.inMemory || s.inMemory) && (w.refused == 0 || s.full != nil)
+	return (!w.inMemory || s.inMemory) && (!w.refused || s.full != nil)
 }
 
 // workloads returns the workloads that the options choose. cores is the number of callers that can
@@ -221,22 +221,12 @@ func (b *bench) workloads(cores int) []workload {
 		return checkedWorkloads(cores)
 	}
 	var all []workload
-	for _, distribution := range load.Distributions {
-		for _, callers := range []int{1, 16, 64, 256} {
-			if !b.Quick || distribution != "zipf" || callers == 64 {
-				all = append(all, workload{distribution, callers, 0, false})
-			}
-		}
-	}
-	all = append(
-		all,
-		workload{"uniform", 64, 0.5, false}, workload{"hot", 64, 0.5, false},
-		workload{"uniform", 1, 1, false}, workload{"uniform", 64, 1, false}, workload{"hot", 64, 1, false},
-	)
 	for _, distribution := range []string{"uniform", "hot"} {
-		for _, refused := range []float64{0, 1} {
-			all = append(all, workload{distribution, cores, refused, true})
+		for _, callers := range []int{1, 16, 64, 256} {
+			all = append(all, workload{distribution, callers, false, false})
 		}
+		all = append(all, workload{distribution, 64, true, false},
+			workload{distribution, cores, false, true}, workload{distribution, cores, true, true})
 	}
 	return slices.DeleteFunc(all, func(w workload) bool { return !strings.Contains(w.String(), b.cell) })
 }
@@ -268,17 +258,21 @@ func (b *bench) cells(ctx context.Context) error {
 		if w.inMemory {
 			full = fullCount
 		}
-		order, err := load.Draw(w.distribution, keyCount, full, w.refused, 1)
+		refused := 0.0 // the share
+		if w.refused {
+			refused = 1
+		}
+		order, err := load.Draw(w.distribution, keyCount, full, refused, 1)
 		if err != nil {
 			return err
 		}
-		var turns []contestant
+		var trials []contestant
 		for _, s := range b.open {
 			if w.takes(s) && (b.check == "" || s.inMemory == w.inMemory) {
-				turns = append(turns, b.on(s, w.String(), work{Options: load.Options{Callers: w.callers, Order: order}, refused: w.refused}))
+				trials = append(trials, b.on(s, w.String(), work{Options: load.Options{Callers: w.callers, Order: order}, refused: w.refused}))
 			}
 		}
-		if err := b.contest(ctx, turns); err != nil {
+		if err := b.contest(ctx, trials); err != nil {
 			return err
 		}
 	}

@@ -93,20 +93,20 @@ func (b *bench) leasesOver(ctx context.Context, server, url string) (err error) 
 	}
 	workload := fmt.Sprintf("one bucket, %d processes of %d callers, %s", leaseProcesses, leaseCallers, server)
 	b.say("leases: %s", workload)
-	var turns []contestant
+	var trials []contestant
 	buckets := 0
 	for _, l := range leaseRuns {
-		turns = append(turns, contestant{b.new(workload, l.name, ours, ""), func(_ context.Context, d time.Duration, to *row) error {
+		trials = append(trials, contestant{b.new(workload, l.name, ours, ""), func(_ context.Context, d time.Duration, to *row) error {
 			buckets++
 			o := order{fmt.Sprint("hot ", buckets), l.limit, l.direct, time.Now().Add(200 * time.Millisecond), d}
-			return b.leaseTurn(o, all, to)
+			return b.leaseTrial(o, all, to)
 		}})
 	}
-	return b.contest(ctx, turns)
+	return b.contest(ctx, trials)
 }
 
-// leaseTurn has processes carry out an order.
-func (b *bench) leaseTurn(o order, all []*child, to *row) error {
+// leaseTrial has processes carry out an order.
+func (b *bench) leaseTrial(o order, all []*child, to *row) error {
 	for _, c := range all {
 		if err := c.Encode(&o); err != nil {
 			return err
@@ -263,7 +263,10 @@ func (c *caller) all() admitted {
 }
 
 const (
-	arrivals    = 20_000 // calls per second
+	arrivals = 20_000 // calls per second
+	// openCallers is the largest number of calls under way in an open loop. It is so large that few
+	// calls wait for a caller.
+	openCallers = 1024
 	refusalKeys = 1_000
 	mostAsked   = 0.06 // statements per decision
 )
