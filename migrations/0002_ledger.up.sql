@@ -16,6 +16,7 @@
 -- seldom change come first, because the log has an update from the first byte that differs.
 CREATE TABLE IF NOT EXISTS {{schema}}.{{accounts}} (
     id          bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    pruned      pg_catalog.timestamptz,
     key         pg_catalog.text COLLATE pg_catalog."C" NOT NULL UNIQUE,
     rules       pg_catalog.bytea,
     watch       bigint[],
@@ -41,6 +42,7 @@ CREATE TABLE IF NOT EXISTS {{schema}}.{{accounts}} (
 COMMENT ON TABLE {{schema}}.{{accounts}} IS
     'Working sets of spend accounts. '
     'The key is the name of the budget, a slash, and the name of the account.';
+COMMENT ON COLUMN {{schema}}.{{accounts}}.pruned IS 'No rule needs the entries of the account up to that time; null for none.';
 COMMENT ON COLUMN {{schema}}.{{accounts}}.watch IS
     'Pairs of a date and a width in microseconds. '
     'Entries after the date leave the window when they are older than the width.';

@@ -109,6 +109,9 @@ func (b *Budgets) loadBare(budget *checkedBudget, snap ledger.Snapshot, key stri
 		key: key, budget: budget, unit: budget.Currency, snap: snap, keepIDs: b.keepIDs.Microseconds(),
 		watch: stored.Watch, time: minTime, pruned: minTime,
 	}
+	if stored.Pruned != 0 {
+		a.pruned = stored.Pruned
+	}
 	if stored.State != nil {
 		if a.unknown, err = a.decode(stored.Rules, stored.State); err != nil {
 			return nil, err

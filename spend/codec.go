@@ -47,6 +47,9 @@ func (t *attempt) changes(out *Decision) *ledger.Changes {
 // stored returns the account in the form that the ledger keeps.
 func (a *account) stored() ledger.Account {
 	acc := ledger.Account{Key: a.key}
+	if a.pruned != minTime {
+		acc.Pruned = a.pruned
+	}
 	acc.Rules, acc.State = a.encode()
 	for _, u := range a.tallies {
 		if !u.rule.rolls() || u.quiet >= a.time { // without an entry in the window, nothing will leave it
@@ -66,7 +69,6 @@ func (a *account) encode() (rules, state []byte) {
 	r.String(a.frozen)
 	r.String(a.plan)
 	r.String(a.unit)
-	r.optional(a.pruned)
 	r.Int(int64(len(a.mends)))
 	for _, m := range a.mends {
 		r.Int(m.date)
@@ -136,7 +138,6 @@ func (a *account) encode() (rules, state []byte) {
 func (a *account) decode(rules, state []byte) ([]*tally, error) {
 	r, d := newDecoder("an account", rules), newDecoder("an account", state)
 	a.frozen, a.plan, a.unit = r.String(), r.String(), r.String()
-	a.pruned = r.optional()
 	for range r.Count() {
 		a.mends = append(a.mends, mend{r.Int(), r.Int(), r.Int()})
 	}
@@ -424,24 +425,9 @@ func (e encoder) record(r *store.Record) {
 	e.Int(r.Time)
 }
 
-// optional writes a time, or minTime for none.
-func (e encoder) optional(t int64) {
-	if e.Bool(t != minTime); t != minTime {
-		e.Int(t)
-	}
-}
-
 type decoder struct{ *book.Decoder }
 
 func newDecoder(kind string, b []byte) decoder { return decoder{book.NewDecoder(kind, format, b)} }
-
-// optional reads a time, or minTime for none.
-func (d decoder) optional() int64 {
-	if d.Bool() {
-		return d.Int()
-	}
-	return minTime
-}
 
 // limit reads the limit of a bucket. Its capacity may be 0.
 func (d decoder) limit() store.Limit {

@@ -244,7 +244,9 @@ func (b *Budgets) pruneJob(key string, reach int64, out *pruned) *ledger.Job {
 			}
 			return a.bare(), nil
 		}
-		a.pruned = upto
+		if a.pruned = upto; upto == 0 {
+			a.pruned = -1 // 0 stands for none
+		}
 		c := a.bare()
 		c.Drop = []ledger.Drop{{Account: key, At: upto}}
 		return c, nil

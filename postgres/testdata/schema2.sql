@@ -115,6 +115,7 @@ COMMENT ON COLUMN "brim_format"."buckets".key IS
 -- seldom change come first, because the log has an update from the first byte that differs.
 CREATE TABLE IF NOT EXISTS "brim_format"."buckets_accounts" (
     id          bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    pruned      pg_catalog.timestamptz,
     key         pg_catalog.text COLLATE pg_catalog."C" NOT NULL UNIQUE,
     rules       pg_catalog.bytea,
     watch       bigint[],
@@ -140,6 +141,7 @@ CREATE TABLE IF NOT EXISTS "brim_format"."buckets_accounts" (
 COMMENT ON TABLE "brim_format"."buckets_accounts" IS
     'Working sets of spend accounts. '
     'The key is the name of the budget, a slash, and the name of the account.';
+COMMENT ON COLUMN "brim_format"."buckets_accounts".pruned IS 'No rule needs the entries of the account up to that time; null for none.';
 COMMENT ON COLUMN "brim_format"."buckets_accounts".watch IS
     'Pairs of a date and a width in microseconds. '
     'Entries after the date leave the window when they are older than the width.';

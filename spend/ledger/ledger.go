@@ -14,8 +14,8 @@
 // alike.
 //
 // Times are microseconds since the Unix epoch on the ledger's clock. They may be
-// negative. No hold expires at 0: where an expiry may be missing, 0 stands for
-// none. Amounts are minor units of a currency.
+// negative. No hold expires at 0, and Pruned is not 0: where one of them may be
+// missing, 0 stands for none. Amounts are minor units of a currency.
 package ledger
 
 import "context"
@@ -124,9 +124,10 @@ type Changes struct {
 
 // Account is a working set.
 type Account struct {
-	Key   string // UTF-8 without NUL, up to 512 bytes
-	Rules []byte // opaque; most decisions leave it as it is
-	State []byte // opaque
+	Key    string // UTF-8 without NUL, up to 512 bytes
+	Pruned int64  // no rule needs the entries up to that time; few decisions change it
+	Rules  []byte // opaque; most decisions leave it as it is
+	State  []byte // opaque
 	// Watch announces the entries that the next decision will read, each range
 	// once. A ledger may read them ahead.
 	Watch []Watch

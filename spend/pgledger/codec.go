@@ -92,6 +92,15 @@ func unless[T comparable](v, null T) *T {
 	return &v
 }
 
+// instant returns a time, or nil for 0.
+func instant(us int64) *time.Time {
+	if us == 0 {
+		return nil
+	}
+	t := pgrun.Timestamp(us)
+	return &t
+}
+
 // asJSON returns a value that few entries have, or nil. It cannot fail: names and values are text.
 func asJSON(v any, has bool) *string {
 	if !has {
@@ -162,10 +171,7 @@ func (r *rows) entryColumns(list []ledger.Entry) ([]any, error) {
 			t := pgrun.Timestamp(e.Dated)
 			dated[i] = &t
 		}
-		if pending[i] = unless(int16(e.Pending), 0); e.Expires != 0 {
-			t := pgrun.Timestamp(e.Expires)
-			expires[i] = &t
-		}
+		pending[i], expires[i] = unless(int16(e.Pending), 0), instant(e.Expires)
 		if id[i] = idBytes(e.RequestID); e.SpendID != e.RequestID {
 			spend[i] = idBytes(e.SpendID)
 		}
