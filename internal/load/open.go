@@ -2,7 +2,6 @@ package load
 
 import (
 	"context"
-	"runtime"
 	"sync"
 	"time"
 )
@@ -16,26 +15,11 @@ const backlog = 1 << 16
 // Callers is the largest number of calls under way.
 //
 // The time of an answer counts from the moment at which the call was due. So a stall of the
-// limiter also counts for the calls that had to wait behind it, and so does a late schedule. One
-// thread keeps the schedule for all callers. If Burst is above 1, each caller keeps its own
-// schedule, and yields its processor until a call is due: then use as many callers as processors.
-// RunOpen times every call.
+// limiter also counts for the calls that had to wait behind it, and so does a late schedule. RunOpen
+// times every call.
 func RunOpen(ctx context.Context, o Options, rate float64) (*Result, error) {
 	s := schedule{gap: float64(time.Second) / rate}
 	s.calls = int(float64(o.For) / s.gap)
-	if o.Burst > 1 {
-		return gather(ctx, o, func(ctx context.Context, c *caller, number int, start time.Time) error {
-			for call := number; call < s.calls && ctx.Err() == nil; call += o.Callers {
-				for time.Since(start) < s.due(call) {
-					runtime.Gosched()
-				}
-				if err := c.answer(ctx, start, s.due(call)); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
-	}
 	ready := make(chan time.Duration, backlog)
 	var keeper sync.WaitGroup
 	defer keeper.Wait()

@@ -10,19 +10,12 @@ import (
 // order to all subjects.
 type Order []int32
 
-// turns is the least length of an order. Callers start at random places of the order. In a long
+// least is the least length of an order. Callers start at random places of the order. In a long
 // order they do not ask for the same keys at the same time.
-const turns = 1 << 20
+const least = 1 << 20
 
-// Distributions are the distributions that [Draw] knows: each key equally likely, by Zipf's law,
-// and one key alone.
-var Distributions = [...]string{"uniform", "zipf", "hot"}
-
-// zipfExponent is the exponent of Zipf's law. The key of rank k is drawn in proportion to k^-1.1,
-// which is typical of web pages.
-const zipfExponent = 1.1
-
-// Draw draws an order of keys from a distribution. refused, from 0 to 1, is the share of full
+// Draw draws an order of keys from a distribution: "uniform", each key equally likely, or "hot", one
+// key alone. refused, from 0 to 1, is the share of full
 // buckets in the order. The full buckets come from the same distribution over fullKeys buckets.
 // The same arguments always give the same order.
 func Draw(distribution string, keys, fullKeys int, refused float64, seed uint64) (Order, error) {
@@ -38,16 +31,10 @@ func Draw(distribution string, keys, fullKeys int, refused float64, seed uint64)
 		next = r.IntN
 	case "hot":
 		next = func(int) int { return 0 }
-	case "zipf":
-		generators := map[int]*rand.Zipf{
-			keys:     rand.NewZipf(r, zipfExponent, 1, uint64(keys-1)),
-			fullKeys: rand.NewZipf(r, zipfExponent, 1, uint64(fullKeys-1)),
-		}
-		next = func(n int) int { return int(generators[n].Uint64()) }
 	default:
-		return nil, fmt.Errorf("load: no distribution %q; want one of %q", distribution, Distributions)
+		return nil, fmt.Errorf("load: no distribution %q; want uniform or hot", distribution)
 	}
-	order := make(Order, max(turns, keys))
+	order := make(Order, max(least, keys))
 	for i := range order {
 		if refused > 0 && r.Float64() < refused {
 			order[i] = ^int32(next(fullKeys))

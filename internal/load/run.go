@@ -12,9 +12,9 @@ type Options struct {
 	Callers int
 	For     time.Duration
 	Order   Order
-	// Burst is the number of decisions that a caller makes between two readings of the clock. One
-	// of the decisions is timed. The default is 1. Use more for limiters that decide in less time
-	// than a reading of the clock takes.
+	// Burst is the number of decisions that a caller of [Run] makes between two readings of the
+	// clock. One of the decisions is timed. The default is 1. Use more for limiters that decide in
+	// less time than a reading of the clock takes.
 	Burst int
 	// Tolerant makes an error count as a failed call. Without it the first error ends the run.
 	Tolerant bool
@@ -108,13 +108,13 @@ func (c *caller) work(ctx context.Context, start time.Time) error {
 
 // decide makes one decision, and counts it.
 func (c *caller) decide(ctx context.Context) error {
-	turn := c.Order[c.at]
+	drawn := c.Order[c.at]
 	if c.at++; c.at == len(c.Order) {
 		c.at = 0
 	}
-	key, full := int(turn), turn < 0
+	key, full := int(drawn), drawn < 0
 	if full {
-		key = int(^turn)
+		key = int(^drawn)
 	}
 	accepted, err := c.Decide(ctx, key, full)
 	switch {
