@@ -1,4 +1,4 @@
-// Package lab attacks the promises of brim. It is a module of its own and holds no code that
+// Package lab tests the promises of brim. It is a module of its own and holds no code that
 // programs import.
 //
 // Each harness is a package with a test of that name:
@@ -14,5 +14,5 @@
 //
 // "make test" gives each harness some seconds, and "make torture" the budget of a night.
 // Everything random comes from BRIM_SEED, a number. A failure prints the command that repeats it,
-// and is shown in its shortest form. Each test logs the number of its attacks and the result.
+// and is shown in its shortest form. Each test logs its seed and the number of its tries.
 package lab

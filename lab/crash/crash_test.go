@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/brimgo/brim/lab/internal/attack"
+	"github.com/brimgo/brim/lab/internal/harness"
 	"github.com/brimgo/brim/lab/internal/history"
 )
 
@@ -22,10 +22,10 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// attackEach runs a test of each subject.
-func attackEach(t *testing.T, test func(t *testing.T, seed attack.Seed, subject history.Subject)) {
+// onEach runs a test of each subject.
+func onEach(t *testing.T, test func(t *testing.T, seed harness.Seed, subject history.Subject)) {
 	t.Helper()
-	seed, err := attack.NewSeed()
+	seed, err := harness.NewSeed()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,11 +36,10 @@ func attackEach(t *testing.T, test func(t *testing.T, seed attack.Seed, subject 
 
 // TestPower cuts the power of every subject.
 func TestPower(t *testing.T) {
-	attackEach(t, func(t *testing.T, seed attack.Seed, subject history.Subject) {
-		row := attack.Begin(t, "crash", string(subject), seed)
-		meter := attack.Pick(
-			attack.Budget{Count: math.MaxInt, Time: 1500 * time.Millisecond},
-			attack.Budget{Count: 50_000, Time: time.Hour},
+	onEach(t, func(t *testing.T, seed harness.Seed, subject history.Subject) {
+		meter := harness.Pick(
+			harness.Budget{Count: math.MaxInt, Time: 1500 * time.Millisecond},
+			harness.Budget{Count: 50_000, Time: time.Hour},
 		).Start()
 		for histories := 0; !meter.Spent(); histories++ {
 			part := seed.Part(histories)
@@ -54,27 +53,25 @@ func TestPower(t *testing.T) {
 				t.Fatalf("%v\nrepeat: %s", err, repeat)
 			}
 			if f != nil {
-				row.Found = string(f.verdict)
 				rec, f, err = smallest(part, rec, f)
 				t.Errorf("%s\nrepeat: %s (%v)", f.describe(rec), repeat, err)
 				break
 			}
 		}
-		row.Often = fmt.Sprintf("%d images of power cuts", meter.Done)
+		t.Logf("seed %d: %d images of power cuts", seed, meter.Done)
 	})
 }
 
 // TestErrors has one of the first calls of each class fail, with every error.
 func TestErrors(t *testing.T) {
-	attackEach(t, func(t *testing.T, seed attack.Seed, subject history.Subject) {
-		row := attack.Begin(t, "crash", string(subject), seed)
+	onEach(t, func(t *testing.T, seed harness.Seed, subject history.Subject) {
 		most := mostQuick
-		if attack.Night() {
+		if harness.Night() {
 			most = mostAtNight
 		}
-		meter := attack.Pick(
-			attack.Budget{Count: math.MaxInt, Time: 1500 * time.Millisecond},
-			attack.Budget{Count: 4000, Time: time.Hour},
+		meter := harness.Pick(
+			harness.Budget{Count: math.MaxInt, Time: 1500 * time.Millisecond},
+			harness.Budget{Count: 4000, Time: time.Hour},
 		).Start()
 		var struck [classes]int
 		for runs := 0; !meter.Spent(); runs++ {
@@ -86,33 +83,30 @@ func TestErrors(t *testing.T) {
 				meter.Done++
 			}
 			if err != nil {
-				row.Found = "a false answer"
 				t.Errorf("%v\nrepeat: %s", err, part.Repeat("crash", "TestErrors/"+string(subject)+"$"))
 				break
 			}
 		}
-		row.Often = fmt.Sprintf("%d errors (%d of writes, %d of syncs, %d of names, %d of sizes)",
-			meter.Done, struck[writes], struck[syncs], struck[names], struck[resizes])
+		t.Logf("seed %d: %d errors (%d of writes, %d of syncs, %d of names, %d of sizes)",
+			seed, meter.Done, struck[writes], struck[syncs], struck[names], struck[resizes])
 	})
 }
 
 // TestKill kills children of every subject.
 func TestKill(t *testing.T) {
-	attackEach(t, func(t *testing.T, seed attack.Seed, subject history.Subject) {
-		row := attack.Begin(t, "crash", string(subject), seed)
-		meter := attack.Pick(
-			attack.Budget{Count: math.MaxInt, Time: time.Second},
-			attack.Budget{Count: 3000, Time: 20 * time.Minute},
+	onEach(t, func(t *testing.T, seed harness.Seed, subject history.Subject) {
+		meter := harness.Pick(
+			harness.Budget{Count: math.MaxInt, Time: time.Second},
+			harness.Budget{Count: 3000, Time: 20 * time.Minute},
 		).Start()
 		for files := 0; !meter.Spent(); files++ {
 			part := seed.Part(files)
 			kills, err := lives(part, subject, "")
 			if meter.Done += kills; err != nil {
-				row.Found = err.Error()
 				t.Errorf("%v\nrepeat: %s", err, part.Repeat("crash", "TestKill/"+string(subject)+"$"))
 				break
 			}
 		}
-		row.Often = fmt.Sprintf("%d kills", meter.Done)
+		t.Logf("seed %d: %d kills", seed, meter.Done)
 	})
 }

@@ -10,8 +10,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/brimgo/brim/lab/internal/attack"
 	"github.com/brimgo/brim/lab/internal/disk"
+	"github.com/brimgo/brim/lab/internal/harness"
 	"github.com/brimgo/brim/lab/internal/history"
 )
 
@@ -40,14 +40,14 @@ type cutter struct {
 	possible []history.Model // contents of the file that break no promise at this moment
 	past     []history.Model // contents that were possible at any moment
 	calls    int             // calls of the history that were answered
-	meter    *attack.Meter
+	meter    *harness.Meter
 	dir      string
 	seen     map[[sha256.Size]byte]bool // images that were looked at
 }
 
 // cut builds images at every moment of a recording, most of them random, and returns the first that
 // breaks a promise, or nil. It counts the distinct images.
-func cut(rec *recording, r *rand.Rand, meter *attack.Meter) (*finding, error) {
+func cut(rec *recording, r *rand.Rand, meter *harness.Meter) (*finding, error) {
 	dir, err := history.Scratch()
 	if err != nil {
 		return nil, err
@@ -211,7 +211,7 @@ func (c *cutter) shrink(d *disk.Disk, gone []bool, f finding) (*finding, error) 
 		}
 	}
 	var failure error
-	all = attack.Shrink(all, 500, func(part []int) bool {
+	all = harness.Shrink(all, 500, func(part []int) bool {
 		clear(gone)
 		for _, i := range part {
 			gone[i] = true

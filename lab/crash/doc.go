@@ -1,4 +1,4 @@
-// Package crash attacks the storage engine, by bolt stores and ledgers that use it.
+// Package crash tests the storage engine under crashes, by bolt stores and ledgers that use it.
 //
 // # In one process
 //
@@ -24,7 +24,7 @@
 //
 // # Planted faults
 //
-// A harness that finds nothing may see nothing. So TestPlanted attacks stores with a fault each,
+// A harness that finds nothing may see nothing. So TestPlanted tests stores with a fault each,
 // and fails if it goes unnoticed:
 //
 //   - no sync at all; none before or after bbolt's meta page; none of a compacted file; none of the

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/brimgo/brim/lab/internal/attack"
+	"github.com/brimgo/brim/lab/internal/harness"
 	"github.com/brimgo/brim/lab/internal/history"
 )
 
@@ -15,7 +15,7 @@ const (
 )
 
 // faulty returns the scenario of a seed, in which one of the first most calls of a class fails.
-func faulty(seed attack.Seed, subject history.Subject, most int) scenario {
+func faulty(seed harness.Seed, subject history.Subject, most int) scenario {
 	r := seed.Rand()
 	f := &fault{class: class(r.IntN(int(classes))), n: 1 + r.IntN(most), errno: errnos[r.IntN(len(errnos))]}
 	switch r.IntN(3) {

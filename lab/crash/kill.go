@@ -11,7 +11,7 @@ import (
 	"os/exec"
 	"time"
 
-	"github.com/brimgo/brim/lab/internal/attack"
+	"github.com/brimgo/brim/lab/internal/harness"
 	"github.com/brimgo/brim/lab/internal/history"
 )
 
@@ -89,7 +89,7 @@ func life(req history.Request, messages int, moment time.Duration) (notes []hist
 
 // lives kills one child after the other over the same file. It returns the number of kills, and the
 // first broken promise.
-func lives(seed attack.Seed, subject history.Subject, defect history.Defect) (kills int, err error) {
+func lives(seed harness.Seed, subject history.Subject, defect history.Defect) (kills int, err error) {
 	r := seed.Rand()
 	dir, err := history.Scratch()
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/brimgo/brim/lab/internal/attack"
 	"github.com/brimgo/brim/lab/internal/disk"
+	"github.com/brimgo/brim/lab/internal/harness"
 	"github.com/brimgo/brim/lab/internal/history"
 )
 
@@ -201,13 +201,13 @@ var planted = []struct {
 	},
 }
 
-// TestPlanted has the power cut attack stores with a fault each.
+// TestPlanted cuts the power of stores with a fault each.
 func TestPlanted(t *testing.T) {
 	for _, c := range planted {
 		t.Run(c.name, func(t *testing.T) {
-			meter := attack.Budget{Count: math.MaxInt, Time: 20 * time.Second}.Start()
+			meter := harness.Budget{Count: math.MaxInt, Time: 20 * time.Second}.Start()
 			for part := range 30 {
-				seed := attack.Seed(1).Part(part)
+				seed := harness.Seed(1).Part(part)
 				s := random(seed, cmp.Or(c.subject, history.Direct))
 				s.fault, s.req.Defect, s.edit = nil, c.defect, c.edit
 				rec, err := record(s, nil, nil)
@@ -228,7 +228,7 @@ func TestPlanted(t *testing.T) {
 	}
 }
 
-// TestPlantedErrors has errors of the disk attack stores that tell lies.
+// TestPlantedErrors has the disk fail under stores that tell lies.
 func TestPlantedErrors(t *testing.T) {
 	for _, c := range []struct {
 		defect history.Defect
@@ -240,7 +240,7 @@ func TestPlantedErrors(t *testing.T) {
 	} {
 		t.Run(string(c.defect), func(t *testing.T) {
 			for part := range 3000 {
-				s := faulty(attack.Seed(1).Part(part), history.Bolt, mostQuick)
+				s := faulty(harness.Seed(1).Part(part), history.Bolt, mostQuick)
 				s.req.Defect = c.defect
 				if _, err := answers(s); err != nil {
 					t.Logf("caught after %d runs: %.200v", part+1, err)
@@ -252,7 +252,7 @@ func TestPlantedErrors(t *testing.T) {
 	}
 }
 
-// TestPlantedKills has kills attack stores that forget.
+// TestPlantedKills kills stores that forget.
 func TestPlantedKills(t *testing.T) {
 	for _, c := range []struct {
 		subject history.Subject
@@ -265,7 +265,7 @@ func TestPlantedKills(t *testing.T) {
 		t.Run(string(c.defect), func(t *testing.T) {
 			sum := 0
 			for part := range 200 {
-				kills, err := lives(attack.Seed(1).Part(part), c.subject, c.defect)
+				kills, err := lives(harness.Seed(1).Part(part), c.subject, c.defect)
 				if sum += kills; err != nil {
 					t.Logf("caught after %d kills: %v", sum, err)
 					return
@@ -278,14 +278,14 @@ func TestPlantedKills(t *testing.T) {
 
 // TestShrinks: the failure that is shown is a short history, which keeps the defect.
 func TestShrinks(t *testing.T) {
-	const seed = attack.Seed(1)
+	const seed = harness.Seed(1)
 	s := random(seed, history.Bolt)
 	s.fault, s.req.Defect = nil, history.Early
 	rec, err := record(s, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	f, err := cut(rec, seed.Rand(), attack.Budget{Count: math.MaxInt, Time: time.Minute}.Start())
+	f, err := cut(rec, seed.Rand(), harness.Budget{Count: math.MaxInt, Time: time.Minute}.Start())
 	if f == nil || err != nil {
 		t.Fatalf("found %v, %v", f, err)
 	}

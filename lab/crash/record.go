@@ -7,8 +7,8 @@ import (
 	"syscall"
 
 	"github.com/brimgo/brim/internal/vfs"
-	"github.com/brimgo/brim/lab/internal/attack"
 	"github.com/brimgo/brim/lab/internal/disk"
+	"github.com/brimgo/brim/lab/internal/harness"
 	"github.com/brimgo/brim/lab/internal/history"
 )
 
@@ -75,7 +75,7 @@ var errnos = [...]syscall.Errno{syscall.EIO, syscall.ENOSPC}
 
 // random returns the scenario of a seed. In every other one, a call fails once: the store must keep
 // its promises through a power cut after that, too.
-func random(seed attack.Seed, subject history.Subject) scenario {
+func random(seed harness.Seed, subject history.Subject) scenario {
 	r := seed.Rand()
 	var s scenario
 	names := 12

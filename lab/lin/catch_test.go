@@ -12,7 +12,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/brimgo/brim/lab/internal/attack"
+	"github.com/brimgo/brim/lab/internal/harness"
 	"github.com/brimgo/brim/lab/internal/history"
 	"github.com/brimgo/brim/memory"
 	"github.com/brimgo/brim/spend/ledger"
@@ -286,7 +286,7 @@ func slowly(open func() *place) func() *place {
 	}
 }
 
-// TestCatches has the harness attack defective subjects.
+// TestCatches has the harness find the faults of defective subjects.
 func TestCatches(t *testing.T) {
 	at, in := newPlace(t, false), newKeyspace(t)
 	crashed := slowly(newServerPlace(t, "", 0, crashes))
@@ -425,12 +425,12 @@ func TestCatches(t *testing.T) {
 			parallelByDay(t)
 			s := subject{name: c.name, open: c.open, alone: c.alone}
 			for part := range 200 {
-				n, f, err := s.attack(attack.Seed(1).Part(part), unchanged)
+				f, _, err := s.try(harness.Seed(1).Part(part), nil)
 				if err != nil {
 					t.Fatal(err)
 				}
 				if f != nil {
-					t.Logf("caught in history %d; %d of %d calls contradict the model", part+1, len(f.part), n.calls)
+					t.Logf("caught in history %d; %d calls contradict the model", part+1, len(f.part))
 					return
 				}
 			}
@@ -446,8 +446,8 @@ func TestShrinks(t *testing.T) {
 	s := subject{open: inFlawed(refusalWrite, exactly)}
 	findings := 0
 	for part := range 50 {
-		seed := attack.Seed(1).Part(part)
-		_, f, err := s.attack(seed, unchanged)
+		seed := harness.Seed(1).Part(part)
+		f, _, err := s.try(seed, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/brimgo/brim/internal/wire"
-	"github.com/brimgo/brim/lab/internal/attack"
+	"github.com/brimgo/brim/lab/internal/harness"
 	"github.com/brimgo/brim/lab/internal/history"
 	"github.com/brimgo/brim/store"
 )
@@ -39,7 +39,7 @@ var cutSubjects = []cutSubject{
 
 // TestCut cuts the connection of every kind of call. By night, it cuts after every byte.
 func TestCut(t *testing.T) {
-	seed, err := attack.NewSeed()
+	seed, err := harness.NewSeed()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,17 +50,16 @@ func TestCut(t *testing.T) {
 	}
 }
 
-func testCut(t *testing.T, seed attack.Seed, s cutSubject, mode variant) {
+func testCut(t *testing.T, seed harness.Seed, s cutSubject, mode variant) {
 	parallelByDay(t)
-	row := attack.Begin(t, "lin", s.name+", "+mode.name, seed)
-	rigs := make([]*rig, attack.Pick(attack.Budget{Count: 2}, attack.Budget{Count: 4}).Count)
+	rigs := make([]*rig, harness.Pick(harness.Budget{Count: 2}, harness.Budget{Count: 4}).Count)
 	for i := range rigs {
 		rigs[i] = s.open(t, mode.name, "")
 	}
 	all, bytes := 0, 0
 	pick := seed.Part(len(t.Name())).Rand()
 	for _, e := range withConnect(s.exchanges) {
-		if !attack.Night() && pick.IntN(4) > 0 { // by day, a sample
+		if !harness.Night() && pick.IntN(4) > 0 { // by day, a sample
 			continue
 		}
 		t.Run(e.name, func(t *testing.T) {
@@ -80,7 +79,7 @@ func testCut(t *testing.T, seed attack.Seed, s cutSubject, mode variant) {
 			}
 		})
 	}
-	row.Often = fmt.Sprintf("%d cuts in exchanges of %d bytes", all, bytes)
+	t.Logf("seed %d: %d cuts in exchanges of %d bytes", seed, all, bytes)
 }
 
 // withConnect adds exchanges that begin with the connection: of the first call, and of the
@@ -105,7 +104,7 @@ func cutsOf(lengths [2]int, whole bool, r *rand.Rand) []*cut {
 		way := wire.Direction(r.IntN(2))
 		return &cut{mode: modes[r.IntN(len(modes))], way: way, at: r.IntN(lengths[way] + 1)}
 	}
-	if !attack.Night() {
+	if !harness.Night() {
 		list := []*cut{sample(closes), sample(resets, halves, delays)}
 		if r.IntN(20) == 0 {
 			list = append(list, sample(loses))
@@ -579,7 +578,7 @@ func TestCatchesOfCuts(t *testing.T) {
 }
 
 func caughtBy(t *testing.T, r *rig, e exchange, m mode, way wire.Direction, why string) {
-	random, end := attack.Seed(1).Rand(), 30
+	random, end := harness.Seed(1).Rand(), 30
 	if way == wire.ToClient {
 		lengths, err := e.measure(t.Context(), r)
 		if err != nil {

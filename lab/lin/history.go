@@ -66,14 +66,13 @@ type played struct {
 	one      sync.Mutex // held during a strike
 	mu       sync.Mutex
 	striking bool
-	struck   int // times so far
 	burnt    int // slots of calls that became unknown during the strike
 	reserved int // calls in flight that may become unknown
 	err      error
 }
 
-// play runs a plan and returns the calls of the history, and the number of strikes.
-func play(w world, p plan) (calls []*call, strikes int, err error) {
+// play runs a plan and returns the calls of the history.
+func play(w world, p plan) ([]*call, error) {
 	h := &played{
 		world: w, plan: p, began: time.Now(), slots: make(chan struct{}, clients),
 		r: rand.New(rand.NewPCG(p.seed, 1)),
@@ -100,7 +99,7 @@ func play(w world, p plan) (calls []*call, strikes int, err error) {
 		h.fail(h.insist(step{in: in}))
 	}
 	h.fail(w.close())
-	return h.rec.calls, h.struck, h.err
+	return h.rec.calls, h.err
 }
 
 func (h *played) fail(err error) {
@@ -265,6 +264,5 @@ func (h *played) hit() error {
 	for range b.taken {
 		<-h.slots
 	}
-	h.struck++
 	return err
 }

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/brimgo/brim/lab/internal/attack"
+	"github.com/brimgo/brim/lab/internal/harness"
 	"github.com/brimgo/brim/lab/internal/history"
 	"github.com/brimgo/brim/store"
 )
@@ -51,14 +51,13 @@ func excess(grants []grant) float64 {
 // bucket meanwhile. Then the client goes on, and all together must not get more than the bucket
 // allows.
 func TestLease(t *testing.T) {
-	seed, err := attack.NewSeed()
+	seed, err := harness.NewSeed()
 	if err != nil {
 		t.Fatal(err)
 	}
 	in := newPlace(t, false)
 	t.Run("stops", func(t *testing.T) {
-		row := attack.Begin(t, "lin", "client with a lease", seed)
-		meter := attack.Pick(attack.Budget{Count: 1, Time: time.Hour}, attack.Budget{Count: 20, Time: time.Hour}).Start()
+		meter := harness.Pick(harness.Budget{Count: 1, Time: time.Hour}, harness.Budget{Count: 20, Time: time.Hour}).Start()
 		fromLease := 0
 		for ; !meter.Spent() && !t.Failed(); meter.Done++ {
 			part := seed.Part(meter.Done)
@@ -72,11 +71,11 @@ func TestLease(t *testing.T) {
 		if fromLease == 0 {
 			t.Error("no unit came from a lease")
 		}
-		row.Often = fmt.Sprintf("%d stops, %d units from leases", meter.Done, fromLease)
+		t.Logf("seed %d: %d stops, %d units from leases", seed, meter.Done, fromLease)
 	})
 	t.Run("catches a lease that does not look at its expiry", func(t *testing.T) {
 		for n := range 10 {
-			over, _, err := stopLease(t.Context(), in(), fmt.Sprint("defect ", n), attack.Seed(1).Part(n).Rand(), true)
+			over, _, err := stopLease(t.Context(), in(), fmt.Sprint("defect ", n), harness.Seed(1).Part(n).Rand(), true)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -10,7 +10,7 @@ import (
 
 	"github.com/brimgo/brim/internal/pgtest"
 	"github.com/brimgo/brim/internal/redistest"
-	"github.com/brimgo/brim/lab/internal/attack"
+	"github.com/brimgo/brim/lab/internal/harness"
 	"github.com/brimgo/brim/migrations"
 )
 
@@ -107,7 +107,7 @@ func subjects(t *testing.T) []subject {
 
 // TestLin checks histories of every backend.
 func TestLin(t *testing.T) {
-	seed, err := attack.NewSeed()
+	seed, err := harness.NewSeed()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -119,33 +119,31 @@ func TestLin(t *testing.T) {
 	}
 }
 
-// parallelByDay runs t beside other tests, which wait for their servers as it does. At night, the
-// attacked servers have the machine for themselves.
+// parallelByDay runs t beside other tests, which wait for their servers as it does. At night, servers
+// under faults have the machine for themselves.
 func parallelByDay(t *testing.T) {
-	if !attack.Night() {
+	if !harness.Night() {
 		t.Parallel()
 	}
 }
 
-func testLin(t *testing.T, seed attack.Seed, s subject) {
-	row := attack.Begin(t, "lin", s.name, seed)
-	r := s.run(seed, attack.Pick(
-		attack.Budget{Count: 1000, Time: 800 * time.Millisecond},
-		attack.Budget{Count: cmp.Or(s.many, 1000), Time: time.Hour},
-	).Start())
+func testLin(t *testing.T, seed harness.Seed, s subject) {
+	meter := harness.Pick(
+		harness.Budget{Count: 1000, Time: 800 * time.Millisecond},
+		harness.Budget{Count: cmp.Or(s.many, 1000), Time: time.Hour},
+	).Start()
+	r := s.run(seed, meter)
 	if r.err != nil {
 		t.Fatalf("%v\nrepeat: %s", r.err, repeat(r.part, s.name))
 	}
-	row.Often = r.n.String()
 	if r.f != nil {
-		row.Found = "not linearizable"
 		short := shrinkPlan(s, r.part, r.f, 30*time.Second).shrink()
 		t.Errorf("%s\nrepeat: %s", short.describe(), repeat(r.part, s.name))
 	}
-	t.Logf("%v in %v, found: %s; seed %d", r.n, r.meter.Took(), row.Found, seed)
-	if r.n.undecided > max(1, r.n.histories/50) {
-		t.Errorf("%d of %d histories are undecided, want one at most, or 2 %%\nrepeat: %s", r.n.undecided, r.n.histories, repeat(seed, s.name))
+	t.Logf("seed %d: %d histories, %d undecided", seed, meter.Done, r.undecided)
+	if r.undecided > max(1, meter.Done/50) {
+		t.Errorf("%d of %d histories are undecided, want one at most, or 2 %%\nrepeat: %s", r.undecided, meter.Done, repeat(seed, s.name))
 	}
 }
 
-func repeat(seed attack.Seed, name string) string { return seed.Repeat("lin", "TestLin/^"+name+"$") }
+func repeat(seed harness.Seed, name string) string { return seed.Repeat("lin", "TestLin/^"+name+"$") }

@@ -98,8 +98,8 @@ func newPostgresRig(t *testing.T, setting string, d defect) *rig {
 		t.Cleanup(func() { _ = s.Close() })
 		return s
 	}
-	attacked, sound := open(r.pool, 0), open(r.direct, 0)
-	r.store, r.sound = spoiled{attacked, d}, sound
+	tapped, sound := open(r.pool, 0), open(r.direct, 0)
+	r.store, r.sound = spoiled{tapped, d}, sound
 	r.pruning, r.soundPruning = open(r.pool, maxSkew), open(r.direct, maxSkew)
 	books := func(s *postgres.Store) joiner {
 		l, err := pgledger.New(s, nil)
@@ -107,7 +107,7 @@ func newPostgresRig(t *testing.T, setting string, d defect) *rig {
 		t.Cleanup(func() { _ = l.Close() })
 		return l
 	}
-	r.ledger, r.soundLedger = spoiledLedger{books(attacked), d}, books(sound)
+	r.ledger, r.soundLedger = spoiledLedger{books(tapped), d}, books(sound)
 	r.hangUp = r.pool.Reset
 	r.ended = func() error {
 		return eventually("all connections have ended", func() (bool, error) {
@@ -165,7 +165,7 @@ func newRedisRig(t *testing.T, setting string, d defect) *rig {
 		return c
 	}
 	const name = "cut" // of the connections through the tap
-	attacked := client(&redis.Options{Addr: r.tap.addr(), ClientName: name, PoolSize: 1, Dialer: own.dial})
+	tapped := client(&redis.Options{Addr: r.tap.addr(), ClientName: name, PoolSize: 1, Dialer: own.dial})
 	direct := client(&redis.Options{Addr: server.Addr()})
 	open := func(c *redis.Client, skew time.Duration) *redisstore.Store {
 		o := shared
@@ -179,8 +179,8 @@ func newRedisRig(t *testing.T, setting string, d defect) *rig {
 		t.Cleanup(func() { _ = s.Close() })
 		return s
 	}
-	r.store, r.sound = spoiled{open(attacked, 0), d}, open(direct, 0)
-	r.pruning, r.soundPruning = open(attacked, maxSkew), open(direct, maxSkew)
+	r.store, r.sound = spoiled{open(tapped, 0), d}, open(direct, 0)
+	r.pruning, r.soundPruning = open(tapped, maxSkew), open(direct, maxSkew)
 	r.clear = func(ctx context.Context) { direct.FlushDB(ctx) } // a prune passes over all keys
 	r.hangUp = own.hangUp
 	in := &keyspace{servers: []*redis.Client{direct}}

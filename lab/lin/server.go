@@ -12,7 +12,7 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// fault attacks the server of a world, its connections or its clients, and mends the damage.
+// fault disturbs the server of a world, its connections or its clients, and mends the damage.
 type fault func(w *remote, b *blow) error
 
 // remote is a store or a ledger on a server.

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/brimgo/brim/lab/internal/attack"
+	"github.com/brimgo/brim/lab/internal/harness"
 )
 
 // finding is a history that the model does not allow.
@@ -17,19 +17,19 @@ type finding struct {
 
 // shrinkPlan runs shorter and shorter plans for up to a time, each several times because no two
 // runs are alike. It returns the finding of the shortest plan that failed.
-func shrinkPlan(s subject, seed attack.Seed, f *finding, most time.Duration) *finding {
+func shrinkPlan(s subject, seed harness.Seed, f *finding, most time.Duration) *finding {
 	_, p, err := s.start(seed)
 	if err != nil {
 		return f
 	}
-	meter := attack.Budget{Count: 1000, Time: most}.Start()
-	attack.Shrink(p.steps, meter.Count, func(steps []step) bool {
+	meter := harness.Budget{Count: 1000, Time: most}.Start()
+	harness.Shrink(p.steps, meter.Count, func(steps []step) bool {
 		for range 3 {
 			if meter.Spent() {
 				return false
 			}
 			meter.Done++
-			_, g, err := s.attack(seed, func(p plan) plan { p.steps = steps; return p })
+			g, _, err := s.try(seed, steps)
 			if err == nil && g != nil {
 				f = g
 				return true
@@ -77,7 +77,7 @@ func (f *finding) shrink() *finding {
 		slices.SortFunc(all, func(a, b *call) int { return int(a.began - b.began) })
 		return all
 	}
-	idle = attack.Shrink(idle, 100, func(some []*call) bool { return illegal(f.m, with(some), patience) })
+	idle = harness.Shrink(idle, 100, func(some []*call) bool { return illegal(f.m, with(some), patience) })
 	return &finding{m: f.m, part: with(idle)}
 }
 

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/brimgo/brim/lab/internal/attack"
+	"github.com/brimgo/brim/lab/internal/harness"
 )
 
 // planted is a defect of a subject, as a change of one place in a file. The function planted of
@@ -173,7 +173,7 @@ var defects = []planted{
 // defectEnv is the environment variable that names the defect that is on.
 const defectEnv = "BRIM_SCHED_DEFECT"
 
-// TestCatches builds the tests with all defects in the subjects, and has them attack each.
+// TestCatches builds the tests with all defects in the subjects, and has them find each.
 func TestCatches(t *testing.T) {
 	if _, ok := os.LookupEnv(defectEnv); ok {
 		for _, d := range defects {
@@ -182,7 +182,7 @@ func TestCatches(t *testing.T) {
 			}
 		}
 		t.Run("relaxed/pauses alone", func(t *testing.T) {
-			if _, p, err := relaxedSubject.attack(t, 1, attack.Budget{Count: 1000, Time: time.Second}); err != nil {
+			if _, p, err := relaxedSubject.explore(t, 1, harness.Budget{Count: 1000, Time: time.Second}); err != nil {
 				t.Errorf("the pauses are no defect: %v\n%v", err, p)
 			}
 		})
@@ -202,11 +202,11 @@ func TestCatches(t *testing.T) {
 	}
 }
 
-// caught attacks the subject with the defect.
+// caught explores the subject with the defect.
 func (d planted) caught(t *testing.T) {
 	t.Setenv(defectEnv, d.name)
 	begun := time.Now()
-	n, p, err := d.subject.attack(t, 1, attack.Budget{Count: math.MaxInt, Time: time.Minute})
+	n, p, err := d.subject.explore(t, 1, harness.Budget{Count: math.MaxInt, Time: time.Minute})
 	if err == nil {
 		t.Fatalf("%d schedules did not catch it: %s", n, d.why)
 	}

@@ -1,5 +1,5 @@
-// Package sched attacks combine, bolt's relaxed store, local, queue and the Shaper with concurrent
-// calls in many schedules.
+// Package sched tests combine, bolt's relaxed store, local, queue and the Shaper by concurrent calls
+// in many schedules.
 //
 // A seed makes a few calls for a few goroutines, which run in a bubble of testing/synctest. It
 // also gives the pauses before the calls, the ends of their contexts, and the pauses in the store
@@ -31,6 +31,6 @@
 // update of relaxed and units that are served twice take up to some thousand schedules, and a
 // bucket that is forgotten while it is written takes more. So in the program with the defects, the
 // first two let others run in their windows, and the relaxed store pauses before a write to the
-// file and before it forgets buckets. The test also attacks the relaxed store with these pauses
+// file and before it forgets buckets. The test also explores the relaxed store with these pauses
 // and without a defect.
 package sched

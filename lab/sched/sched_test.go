@@ -9,7 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/brimgo/brim/lab/internal/attack"
+	"github.com/brimgo/brim/lab/internal/harness"
 )
 
 // subjects returns all subjects. Their schedules of a night make a million.
@@ -17,25 +17,23 @@ func subjects() []*subject {
 	return []*subject{combineSubject, relaxedSubject, refusalsSubject, leaseSubject, queueSubject, shaperSubject}
 }
 
-// TestSched attacks each subject with new schedules.
+// TestSched plays new schedules of each subject.
 func TestSched(t *testing.T) {
-	seed, err := attack.NewSeed()
+	seed, err := harness.NewSeed()
 	if err != nil {
 		t.Fatal(err)
 	}
 	all := subjects()
 	for i, u := range all {
 		t.Run(u.name, func(t *testing.T) {
-			row := attack.Begin(t, "sched", u.name, seed)
-			budget := attack.Pick(
-				attack.Budget{Count: u.night, Time: 700 * time.Millisecond},
-				attack.Budget{Count: u.night, Time: time.Hour},
+			budget := harness.Pick(
+				harness.Budget{Count: u.night, Time: 700 * time.Millisecond},
+				harness.Budget{Count: u.night, Time: time.Hour},
 			)
 			budget.Time = min(budget.Time, share(t, len(all)-i))
-			done, p, err := u.attack(t, seed, budget)
-			row.Often = fmt.Sprintf("%d schedules", done)
+			done, p, err := u.explore(t, seed, budget)
+			t.Logf("seed %d: %d schedules", seed, done)
 			if err != nil {
-				row.Found = err.Error()
 				p, err = u.shrink(t, p, err)
 				t.Errorf("%v\n%vrepeat: %s", err, p, seed.Part(done).Repeat("sched", "TestSched/"+u.name))
 			}
@@ -53,9 +51,9 @@ func share(t *testing.T, subjects int) time.Duration {
 	return time.Until(deadline) * 9 / 10 / time.Duration(subjects)
 }
 
-// attack plays the programs of the seed until one fails, and returns the number of those that have
+// explore plays the programs of the seed until one fails, and returns the number of those that have
 // not failed. One thread, two, and more in turns run the goroutines.
-func (u *subject) attack(t *testing.T, seed attack.Seed, b attack.Budget) (done int, failed program, err error) {
+func (u *subject) explore(t *testing.T, seed harness.Seed, b harness.Budget) (done int, failed program, err error) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
 	meter := b.Start()
 	for ; !meter.Spent(); meter.Done++ {
@@ -114,7 +112,7 @@ var errNoAnswer = errors.New("a call has no answer after an hour")
 // shrink returns a program with fewer calls that fails, and its error. Where goroutines race, a
 // program does not always fail, so each has some tries.
 func (u *subject) shrink(t *testing.T, p program, err error) (program, error) {
-	p.calls = attack.Shrink(p.calls, 50, func(calls []call) bool {
+	p.calls = harness.Shrink(p.calls, 50, func(calls []call) bool {
 		shorter := p
 		shorter.calls = calls
 		for range 20 {

@@ -10,7 +10,7 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// subject is attacked with schedules.
+// subject is what schedules test.
 type subject struct {
 	name   string
 	night  int // schedules of a night

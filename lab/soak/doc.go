@@ -4,6 +4,6 @@
 //
 // TestHour compresses an hour of injected time into some seconds. TestFullLoad takes real time, at
 // full load: with BRIM_TORTURE=1 a minute for each subject, and with SOAK=4h, as "make soak" sets
-// it, four hours for one subject. It prints the slope of each resource, fails if one is more than
-// noise, and writes a row into the report of package attack.
+// it, four hours for one subject. It prints the slope of each resource, and fails if one is more
+// than noise.
 package soak

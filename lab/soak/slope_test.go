@@ -6,7 +6,6 @@ import (
 	"os"
 	"runtime"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -133,17 +132,6 @@ func (t trend) grows() bool {
 }
 
 func (t trend) perHour() string { return fmt.Sprintf("%.0f ± %.0f", t.slope, t.error) }
-
-// often is the text of a report: the number of calls, and how memory and disk grow by the hour.
-func often(calls int64, trends []trend) string {
-	text := fmt.Sprintf("%d calls", calls)
-	for _, t := range trends {
-		if strings.HasPrefix(t.name, "bytes") {
-			text += fmt.Sprintf(", %s %s per hour", t.name, t.perHour())
-		}
-	}
-	return text
-}
 
 // trendTable prints trends, with the mean of each resource.
 func trendTable(all []trend) string {

@@ -13,7 +13,7 @@ import (
 	"github.com/brimgo/brim"
 	"github.com/brimgo/brim/internal/pgtest"
 	"github.com/brimgo/brim/internal/redistest"
-	"github.com/brimgo/brim/lab/internal/attack"
+	"github.com/brimgo/brim/lab/internal/harness"
 )
 
 func TestMain(m *testing.M) {
@@ -80,22 +80,20 @@ func TestFullLoad(t *testing.T) {
 	seed := newSeed(t)
 	for _, c := range subjects {
 		t.Run(c.name, func(t *testing.T) {
-			row := attack.Begin(t, "soak", c.name, seed)
 			// A sample follows each round. A long run takes one every 10 s.
 			round := min(10*time.Second, duration/60)
-			calls, trends := soak(t, c.open, plan{
+			soak(t, c.open, plan{
 				why: c.why, seed: seed, rounds: int(duration / round), round: round, keys: 3000, pace: 500, real: true,
 				limit:  brim.Limit{Capacity: 100, LeakRate: 100},
 				scarce: brim.Limit{Capacity: 1000, LeakRate: 100},
 			})
-			row.Often = often(calls, trends)
 		})
 	}
 }
 
-func newSeed(t *testing.T) attack.Seed {
+func newSeed(t *testing.T) harness.Seed {
 	t.Helper()
-	seed, err := attack.NewSeed()
+	seed, err := harness.NewSeed()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -138,7 +136,7 @@ func turn(all []realSubject, name string, day int) []realSubject {
 // plan tells how to soak a store.
 type plan struct {
 	why    string
-	seed   attack.Seed
+	seed   harness.Seed
 	rounds int
 	round  time.Duration
 	calls  int        // in a round; unused in real time, where the callers make as many as they can
@@ -162,9 +160,8 @@ const (
 const minSlope = 10 * time.Minute
 
 // soak runs the plan. It compares the peaks in the second third of the rounds with those in the
-// last. In real time it also looks at the slopes, and judges those of a long run. It returns the
-// number of calls, and the slopes of real time.
-func soak(t *testing.T, open opener, p plan) (calls int64, trends []trend) {
+// last. In real time it also looks at the slopes, and judges those of a long run.
+func soak(t *testing.T, open opener, p plan) {
 	before := goleak.IgnoreCurrent()
 	// The first clean-up to be registered runs last, after the pool was closed.
 	t.Cleanup(func() { goleak.VerifyNone(t, before) })
@@ -172,7 +169,7 @@ func soak(t *testing.T, open opener, p plan) (calls int64, trends []trend) {
 	s := open(t, w)
 	samples := measure(t, w, s)
 	if t.Failed() {
-		return w.calls.Load(), nil
+		return
 	}
 	s.duty.check(t)
 	second, last := most(samples[p.rounds/3:2*p.rounds/3]), most(samples[2*p.rounds/3:])
@@ -184,7 +181,7 @@ func soak(t *testing.T, open opener, p plan) (calls int64, trends []trend) {
 		}
 	}
 	if p.real {
-		trends = slopes(samples[p.rounds/3:], s)
+		trends := slopes(samples[p.rounds/3:], s)
 		long := time.Duration(p.rounds)*p.round >= minSlope
 		for _, x := range trends {
 			if long && x.grows() {
@@ -200,7 +197,6 @@ func soak(t *testing.T, open opener, p plan) (calls int64, trends []trend) {
 	if err := s.duty.close(); err != nil {
 		t.Error(err)
 	}
-	return w.calls.Load(), trends
 }
 
 // measure runs all rounds of the load and takes a sample after each.

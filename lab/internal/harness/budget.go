@@ -1,4 +1,4 @@
-package attack
+package harness
 
 import (
 	"os"
@@ -10,7 +10,7 @@ func Night() bool { return os.Getenv("BRIM_TORTURE") == "1" }
 
 // Budget limits a run.
 type Budget struct {
-	Count int           // of attacks
+	Count int           // of tries
 	Time  time.Duration // of the whole run
 }
 
@@ -25,15 +25,12 @@ func Pick(quick, night Budget) Budget {
 // Start begins to spend the budget.
 func (b Budget) Start() *Meter { return &Meter{Budget: b, start: time.Now()} }
 
-// Meter counts the attacks of a run.
+// Meter counts the tries of a run.
 type Meter struct {
 	Budget
-	Done  int // attacks so far
+	Done  int // tries so far
 	start time.Time
 }
 
 // Spent reports whether the budget is used up.
-func (m *Meter) Spent() bool { return m.Done >= m.Count || m.Took() >= m.Time }
-
-// Took returns the time since the run began.
-func (m *Meter) Took() time.Duration { return time.Since(m.start) }
+func (m *Meter) Spent() bool { return m.Done >= m.Count || time.Since(m.start) >= m.Time }
