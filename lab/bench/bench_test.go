@@ -16,15 +16,11 @@ import (
 
 	"github.com/brimgo/brim/internal/kv"
 	"github.com/brimgo/brim/internal/load"
+	"github.com/brimgo/brim/lab/internal/child"
 )
 
 func TestMain(m *testing.M) {
-	if name := os.Getenv(childEnv); name != "" { // a process that a measurement starts
-		if err := children[name](context.Background(), os.Args[1:], os.Stdin, os.Stdout); err != nil {
-			os.Exit(1)
-		}
-		os.Exit(0)
-	}
+	child.Serve(works)
 	os.Exit(m.Run())
 }
 

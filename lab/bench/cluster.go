@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"strconv"
 	"strings"
@@ -16,6 +15,7 @@ import (
 
 	"github.com/brimgo/brim/internal/load"
 	"github.com/brimgo/brim/internal/redistest"
+	"github.com/brimgo/brim/lab/internal/child"
 	"github.com/brimgo/brim/redisstore"
 )
 
@@ -131,7 +131,7 @@ func (b *bench) beside(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	var gets *child
+	var gets *child.Process
 	var trials []contestant
 	add := func(name, against string, load *load.Options, r *redisServers) {
 		trials = append(trials, contestant{b.new("GET at 1,000/s", name, "", against), func(ctx context.Context, d time.Duration, to *row) error {
@@ -164,21 +164,21 @@ func (b *bench) beside(ctx context.Context) (err error) {
 			add(name+where, against, &load.Options{Callers: l.callers, Order: order, Decide: l.decide}, measured)
 		}
 		if i == 1 {
-			if gets, err = startChild(ctx, "gets", r.each[0].Options().Addr); err != nil {
+			if gets, err = child.Start("gets", r.each[0].Options().Addr); err != nil {
 				return err
 			}
-			defer func() { err = errors.Join(err, gets.close()) }()
+			defer func() { err = errors.Join(err, gets.Close()) }()
 		}
 	}
 	return b.contest(ctx, trials)
 }
 
-// seen are quantiles of the answer times of the GETs of a trial, in milliseconds.
-type seen struct{ P50, P99 float64 }
+// Seen are quantiles of the answer times of the GETs of a trial, in milliseconds.
+type Seen struct{ P50, P99 float64 }
 
 // besideTrial measures the GETs for a time, beside a load. r, unless it is nil, is the server that
 // has both.
-func besideTrial(ctx context.Context, length time.Duration, to *row, gets *child, o *load.Options, r *redisServers) error {
+func besideTrial(ctx context.Context, length time.Duration, to *row, gets *child.Process, o *load.Options, r *redisServers) error {
 	if r != nil {
 		if err := r.each[0].ConfigResetStat(ctx).Err(); err != nil {
 			return err
@@ -193,11 +193,8 @@ func besideTrial(ctx context.Context, length time.Duration, to *row, gets *child
 		wg.Go(func() { res, loadErr = load.Run(ctx, run) })
 	}
 	time.Sleep(100 * time.Millisecond) // the load is under way
-	var s seen
-	err := gets.Encode(length)
-	if err == nil {
-		err = gets.answer(&s)
-	}
+	var s Seen
+	err := gets.Call("Measure", length, &s)
 	wg.Wait()
 	if err = errors.Join(err, loadErr); err != nil {
 		return err
@@ -219,24 +216,31 @@ func besideTrial(ctx context.Context, length time.Duration, to *row, gets *child
 
 const getsPerSecond = 1000
 
-// getChild sends GETs to the server at an address. An order is a time.
-func getChild(ctx context.Context, args []string, in io.Reader, out io.Writer) (err error) {
-	client := connectRedis(args[0])
-	defer func() { err = errors.Join(err, client.Close()) }()
-	return obey(in, out, func(length time.Duration) (*seen, error) {
-		res, err := load.RunOpen(ctx, load.Options{
-			Callers: openCallers, For: length, Order: load.Order{0},
-			Decide: func(ctx context.Context, _ int, _ bool) (bool, error) {
-				err := client.Get(ctx, "plain").Err()
-				if errors.Is(err, redis.Nil) {
-					err = nil
-				}
-				return true, err
-			},
-		}, getsPerSecond)
-		if err != nil {
-			return nil, err
-		}
-		return &seen{res.Took.Quantile(0.5), res.Took.Quantile(0.99)}, nil
-	})
+// getWork sends GETs to a server.
+type getWork struct{ client redis.UniversalClient }
+
+// Open connects to the server at an address.
+func (w *getWork) Open(addr string, _ *struct{}) error {
+	w.client = connectRedis(addr)
+	return nil
 }
+
+// Measure sends GETs for a time.
+func (w *getWork) Measure(length time.Duration, s *Seen) error {
+	res, err := load.RunOpen(context.Background(), load.Options{
+		Callers: openCallers, For: length, Order: load.Order{0},
+		Decide: func(ctx context.Context, _ int, _ bool) (bool, error) {
+			err := w.client.Get(ctx, "plain").Err()
+			if errors.Is(err, redis.Nil) {
+				err = nil
+			}
+			return true, err
+		},
+	}, getsPerSecond)
+	if err == nil {
+		*s = Seen{res.Took.Quantile(0.5), res.Took.Quantile(0.99)}
+	}
+	return err
+}
+
+func (w *getWork) Close() error { return w.client.Close() }

@@ -40,16 +40,17 @@ import (
 	"time"
 
 	"github.com/brimgo/brim/internal/duration"
+	"github.com/brimgo/brim/lab/internal/child"
 )
 
+// works are done by processes that this program starts.
+var works = map[string]io.Closer{"leases": &leaseWork{}, "gets": &getWork{}}
+
 func main() {
+	child.Serve(works)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second signal ends the program at once
-	work := func() error { return run(ctx, os.Args[1:], os.Stdout, os.Stderr) }
-	if name := os.Getenv(childEnv); name != "" {
-		work = func() error { return children[name](ctx, os.Args[1:], os.Stdin, os.Stdout) }
-	}
-	if err := work(); err != nil {
+	if err := run(ctx, os.Args[1:], os.Stdout, os.Stderr); err != nil {
 		if !errors.Is(err, flag.ErrHelp) {
 			fmt.Fprintln(os.Stderr, "bench:", err)
 		}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"strings"
 	"sync"
@@ -16,6 +15,7 @@ import (
 
 	"github.com/brimgo/brim"
 	"github.com/brimgo/brim/internal/load"
+	"github.com/brimgo/brim/lab/internal/child"
 	"github.com/brimgo/brim/local"
 	"github.com/brimgo/brim/postgres"
 	"github.com/brimgo/brim/redisstore"
@@ -39,9 +39,9 @@ var leaseRuns = []struct {
 	{"leaks 20,000/s, leases", brim.Limit{Capacity: 1e5, LeakRate: 2e4}, false}, // the store refuses most calls
 }
 
-// order is the task of a process that fills a bucket. The slots count from Begin. All processes and
+// Order is the task of a process that fills a bucket. The slots count from Begin. All processes and
 // the servers read the clock of this machine.
-type order struct {
+type Order struct {
 	Key    string
 	Limit  brim.Limit
 	Direct bool
@@ -49,8 +49,8 @@ type order struct {
 	For    time.Duration
 }
 
-// outcome is the figures of a process.
-type outcome struct {
+// Outcome is the figures of a process.
+type Outcome struct {
 	Admitted  admitted
 	Refused   uint64
 	Estimates uint64        // admitted or refused units that were decided from a lease
@@ -78,14 +78,14 @@ func (b *bench) leases(ctx context.Context) error {
 }
 
 func (b *bench) leasesOver(ctx context.Context, server, url string) (err error) {
-	var all []*child
+	var all []*child.Process
 	defer func() {
 		for _, c := range all {
-			err = errors.Join(err, c.close())
+			err = errors.Join(err, c.Close())
 		}
 	}()
 	for range leaseProcesses {
-		c, err := startChild(ctx, "leases", url)
+		c, err := child.Start("leases", url)
 		if err != nil {
 			return err
 		}
@@ -98,7 +98,7 @@ func (b *bench) leasesOver(ctx context.Context, server, url string) (err error) 
 	for _, l := range leaseRuns {
 		trials = append(trials, contestant{b.new(workload, l.name, ours, ""), func(_ context.Context, d time.Duration, to *row) error {
 			buckets++
-			o := order{fmt.Sprint("hot ", buckets), l.limit, l.direct, time.Now().Add(200 * time.Millisecond), d}
+			o := Order{fmt.Sprint("hot ", buckets), l.limit, l.direct, time.Now().Add(200 * time.Millisecond), d}
 			return b.leaseTrial(o, all, to)
 		}})
 	}
@@ -106,18 +106,13 @@ func (b *bench) leasesOver(ctx context.Context, server, url string) (err error) 
 }
 
 // leaseTrial has processes carry out an order.
-func (b *bench) leaseTrial(o order, all []*child, to *row) error {
-	for _, c := range all {
-		if err := c.Encode(&o); err != nil {
-			return err
-		}
+func (b *bench) leaseTrial(o Order, all []*child.Process, to *row) error {
+	found := make([]Outcome, len(all))
+	if err := forEach(len(all), len(all), func(i int) error { return all[i].Call("Fill", &o, &found[i]) }); err != nil {
+		return err
 	}
-	sum := outcome{Admitted: admitted{}}
-	for _, c := range all {
-		var one outcome
-		if err := c.answer(&one); err != nil {
-			return err
-		}
+	sum := Outcome{Admitted: admitted{}}
+	for _, one := range found {
 		sum.Admitted.add(one.Admitted)
 		sum.Refused += one.Refused
 		sum.Estimates += one.Estimates
@@ -144,48 +139,48 @@ func (b *bench) bound(r *row, name string, v, most float64) {
 	}
 }
 
-// leaseChild connects to the server at a URL, and carries out orders.
-func leaseChild(ctx context.Context, args []string, in io.Reader, out io.Writer) (err error) {
-	var s store.Store
-	if addr, ok := strings.CutPrefix(args[0], "redis://"); ok {
-		client := connectRedis(addr)
-		defer func() { err = errors.Join(err, client.Close()) }()
-		s, err = redisstore.New(client, nil)
-	} else {
-		pool, connectErr := pgxpool.New(ctx, args[0])
-		if connectErr != nil {
-			return connectErr
-		}
-		defer pool.Close()
-		s, err = postgres.New(pool, nil)
-	}
-	if err != nil {
-		return err
-	}
-	leased, err := local.Leases(s, nil)
-	if err != nil {
-		return errors.Join(err, s.Close())
-	}
-	defer func() { err = errors.Join(err, leased.Close()) }()
-	return obey(in, out, func(o order) (*outcome, error) {
-		if o.Direct {
-			return o.work(ctx, brim.New(s, nil))
-		}
-		return o.work(ctx, brim.New(leased, nil))
-	})
+// leaseWork fills a bucket in a store, and through leases.
+type leaseWork struct {
+	s, leased store.Store
+	end       func() error
 }
 
-// work lets all callers ask for one unit after the other until the time is up.
-func (o *order) work(ctx context.Context, lim *brim.Limiter) (found *outcome, err error) {
+// Open connects to the server at a URL.
+func (w *leaseWork) Open(url string, _ *struct{}) (err error) {
+	if addr, ok := strings.CutPrefix(url, "redis://"); ok {
+		client := connectRedis(addr)
+		w.end = client.Close
+		w.s, err = redisstore.New(client, nil)
+	} else {
+		var pool *pgxpool.Pool
+		if pool, err = pgxpool.New(context.Background(), url); err == nil {
+			w.end = func() error { pool.Close(); return nil }
+			w.s, err = postgres.New(pool, nil)
+		}
+	}
+	if err == nil {
+		w.leased, err = local.Leases(w.s, nil)
+	}
+	return err
+}
+
+func (w *leaseWork) Close() error { return errors.Join(w.leased.Close(), w.end()) }
+
+// Fill lets all callers ask for one unit after the other until the time is up.
+func (w *leaseWork) Fill(o Order, found *Outcome) error {
+	lim := brim.New(w.leased, nil)
+	if o.Direct {
+		lim = brim.New(w.s, nil)
+	}
 	begin := time.Now().Add(time.Until(o.Begin)) // with a reading of the monotonic clock
-	found = &outcome{Admitted: admitted{}}
+	found.Admitted = admitted{}
 	var mu sync.Mutex
 	time.Sleep(time.Until(begin))
-	err = forEach(leaseCallers, leaseCallers, func(int) error {
+	err := forEach(leaseCallers, leaseCallers, func(int) error {
 		// Each caller has counters of its own, because shared counters would slow the callers down.
 		c := caller{lim: lim, bucket: o.Limit.For(o.Key), begin: begin, spans: admitted{}}
 		c.slots = make([]uint32, (o.For+time.Second)/slot)
-		err := c.work(ctx, o.For)
+		err := c.work(o.For)
 		mu.Lock()
 		defer mu.Unlock()
 		found.Refused += c.refused
@@ -194,7 +189,7 @@ func (o *order) work(ctx context.Context, lim *brim.Limiter) (found *outcome, er
 		return err
 	})
 	found.Elapsed = time.Since(begin)
-	return found, err
+	return err
 }
 
 // caller is one caller with its counters.
@@ -211,7 +206,8 @@ type caller struct {
 // part of the time of a call that is served from memory.
 const burst = 16
 
-func (c *caller) work(ctx context.Context, length time.Duration) error {
+func (c *caller) work(length time.Duration) error {
+	ctx := context.Background()
 	for before := time.Since(c.begin); before < length; {
 		units := uint32(0)
 		for range burst {

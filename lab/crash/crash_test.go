@@ -1,24 +1,19 @@
 package crash
 
 import (
-	"fmt"
+	"io"
 	"math"
 	"os"
 	"testing"
 	"time"
 
+	"github.com/brimgo/brim/lab/internal/child"
 	"github.com/brimgo/brim/lab/internal/harness"
 	"github.com/brimgo/brim/lab/internal/history"
 )
 
 func TestMain(m *testing.M) {
-	if os.Getenv(childEnv) != "" {
-		if err := serve(); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		os.Exit(0)
-	}
+	child.Serve(map[string]io.Closer{"crash": &killed{}})
 	os.Exit(m.Run())
 }
 

@@ -76,7 +76,7 @@ func cut(rec *recording, r *rand.Rand, meter *harness.Meter) (*finding, error) {
 	return nil, nil
 }
 
-// see takes a message of the child, which changes the possible contents.
+// see takes a note, which changes the possible contents.
 func (c *cutter) see(n history.Note) error {
 	if err := c.judge.See(n); err != nil {
 		return err

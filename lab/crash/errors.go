@@ -49,7 +49,7 @@ const after = 12
 // false answer.
 func answers(s scenario) (struck bool, err error) {
 	left := after
-	until := func(failed int, _ history.Note) bool {
+	until := func(failed int) bool {
 		if failed > 0 {
 			left--
 		}

@@ -1,90 +1,72 @@
 package crash
 
 import (
-	"bufio"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"time"
 
+	"github.com/brimgo/brim/lab/internal/child"
 	"github.com/brimgo/brim/lab/internal/harness"
 	"github.com/brimgo/brim/lab/internal/history"
 )
 
-// childEnv, in the environment, makes this test binary a child that can be killed.
-const childEnv = "BRIM_CRASH_CHILD"
+// killed is the work of a child that is killed: it carries out a history.
+type killed struct{ *history.Runner }
 
-// serve carries out the request on the standard input, and writes its messages to the standard
-// output, one a line.
-func serve() error {
-	var req history.Request
-	if err := json.NewDecoder(os.Stdin).Decode(&req); err != nil {
-		return err
-	}
-	var failed error
-	history.Run(req, history.Hooks{Tell: func(n history.Note) bool {
-		line, err := json.Marshal(n)
-		if err == nil {
-			_, err = os.Stdout.Write(append(line, '\n')) // one call: a kill leaves a whole line or none
-		}
-		failed = errors.Join(failed, err)
-		return err == nil
-	}})
-	return failed
+// Open begins a history.
+func (k *killed) Open(req history.Request, _ *struct{}) error {
+	k.Runner = history.NewRunner(req)
+	return nil
 }
 
-// life runs a history in a child, and kills the child after some messages and a moment. It returns
-// the messages of the child.
-func life(req history.Request, messages int, moment time.Duration) (notes []history.Note, err error) {
-	self, err := os.Executable()
+// Do carries out a call.
+func (k *killed) Do(op history.Op, a *history.Answer) error {
+	*a = k.Runner.Do(op)
+	return nil
+}
+
+// End carries out the final call.
+func (k *killed) End(_ struct{}, a *history.Answer) error {
+	*a = k.Runner.Close()
+	return nil
+}
+
+// Close closes nothing: the parent kills the process.
+func (k *killed) Close() error { return nil }
+
+// life runs a history in a child, and kills the child a moment after the call with that index has
+// begun. It returns the notes up to the kill.
+func life(req history.Request, last int, moment time.Duration) (notes []history.Note, err error) {
+	p, err := child.Start("crash", req)
 	if err != nil {
 		return nil, err
 	}
-	order, err := json.Marshal(req)
-	if err != nil {
-		return nil, err
-	}
-	child := exec.Command(self)
-	child.Env = append(os.Environ(), childEnv+"=1", "GOMAXPROCS=2")
-	child.Stderr = os.Stderr
-	in, err := child.StdinPipe()
-	if err != nil {
-		return nil, err
-	}
-	out, err := child.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	if err := child.Start(); err != nil {
-		return nil, err
-	}
-	_, err = in.Write(order)
-	err = errors.Join(err, in.Close())
-	lines := bufio.NewReader(out)
-	for err == nil {
-		var line []byte
-		if line, err = lines.ReadBytes('\n'); err != nil {
-			break
+	defer p.Kill()
+	for i := range len(req.Ops) + 1 {
+		if i == last {
+			time.AfterFunc(moment, func() { _ = p.Signal(os.Kill) })
 		}
-		var n history.Note
-		if err = json.Unmarshal(line, &n); err == nil {
-			notes = append(notes, n)
+		n := history.Note{Op: i}
+		if i == len(req.Ops) {
+			n.Op = history.Final
 		}
-		if len(notes) == messages {
-			// Anything may happen in the moment before the kill.
-			time.AfterFunc(moment, func() { _ = child.Process.Kill() })
+		notes = append(notes, n)
+		n.Answer = new(history.Answer)
+		if n.Op == history.Final {
+			err = p.Call("End", struct{}{}, n.Answer)
+		} else {
+			err = p.Call("Do", req.Ops[i], n.Answer)
 		}
+		switch {
+		case err != nil && i < last:
+			return nil, fmt.Errorf("the child ended before it was killed: %w", err)
+		case err != nil:
+			return notes, nil
+		}
+		notes = append(notes, n)
 	}
-	if errors.Is(err, io.EOF) {
-		err = nil
-	}
-	_ = child.Process.Kill()
-	_ = child.Wait() // killed, or at its end
-	return notes, err
+	return notes, nil
 }
 
 // lives kills one child after the other over the same file. It returns the number of kills, and the
@@ -102,7 +84,7 @@ func lives(seed harness.Seed, subject history.Subject, defect history.Defect) (k
 			Dir: dir, Subject: subject, Defect: defect, Seconds: history.Latest(possible), Free: true,
 			Segment: history.Segments[r.IntN(len(history.Segments))], Ops: history.Random(r, subject, 10+r.IntN(30), 12),
 		}
-		notes, err := life(req, 1+r.IntN(2*len(req.Ops)), pause(r))
+		notes, err := life(req, r.IntN(len(req.Ops)+1), pause(r))
 		if err != nil {
 			return kills, err
 		}

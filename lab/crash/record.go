@@ -38,20 +38,31 @@ type noted struct {
 
 // record carries out a scenario. until, if set, is asked before each call whether to go on. look,
 // if set, looks at the files in the end.
-func record(s scenario, until func(failed int, n history.Note) bool, look func(rec *recording) error) (rec *recording, err error) {
+func record(s scenario, until func(failed int) bool, look func(rec *recording) error) (rec *recording, err error) {
 	if s.req.Dir, err = history.Scratch(); err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(s.req.Dir)) }()
 	rec = &recording{scenario: s}
 	r := &recorder{fault: s.fault, opened: make(map[string]int)}
-	tell := func(n history.Note) bool {
-		failed, events := r.count()
-		rec.notes = append(rec.notes, noted{n, events})
-		return n.Answer != nil || n.Op == history.Final || until == nil || until(failed, n)
+	note := func(op int, answer *history.Answer) {
+		_, events := r.count()
+		rec.notes = append(rec.notes, noted{history.Note{Op: op, Answer: answer}, events})
 	}
 	vfs.Default = r
-	history.Run(s.req, history.Hooks{Tell: tell, Heal: r.heal})
+	run := history.NewRunner(s.req)
+	for i, op := range s.req.Ops {
+		note(i, nil)
+		if failed, _ := r.count(); until != nil && !until(failed) {
+			break
+		}
+		answer := run.Do(op)
+		note(i, &answer)
+	}
+	r.heal()
+	note(history.Final, nil)
+	answer := run.Close()
+	note(history.Final, &answer)
 	vfs.Default = vfs.OS{}
 	rec.events, rec.failed = r.events, r.failed
 	if rec.failed == 0 { // no call may fail if the disk did not

@@ -7,23 +7,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/brimgo/brim/lab/internal/child"
 	"github.com/brimgo/brim/lab/internal/history"
 	"github.com/brimgo/brim/store"
 )
-
-// bucketOfKey is a bucket that a child can be told of.
-type bucketOfKey struct {
-	Key                string
-	Capacity, LeakRate float64
-}
-
-// bucketsAt returns the buckets of a list by their numbers.
-func bucketsAt(list []bucketOfKey) history.Bucket {
-	return func(k int) store.Bucket {
-		b := list[k]
-		return store.Limit{Capacity: b.Capacity, LeakRate: b.LeakRate}.For(b.Key)
-	}
-}
 
 // killed is a store or a ledger in a bbolt file. A child serves the calls, is killed, and starts
 // again over the same file.
@@ -36,11 +23,11 @@ type killed struct {
 	lasts time.Duration // now and then a kill waits so long, until all acknowledged calls must last; or 0
 
 	mu  sync.RWMutex // held for writing while there is no child
-	set setting
-	p   *process
+	set Setting
+	p   *child.Process
 }
 
-func newKilled(s setting) (w *killed, err error) {
+func newKilled(s Setting) (w *killed, err error) {
 	w = &killed{set: s}
 	if w.dir, err = history.Scratch(); err != nil {
 		return nil, err
@@ -49,15 +36,15 @@ func newKilled(s setting) (w *killed, err error) {
 	if w.clk, err = newClock(time.Second, w.setClock); err != nil {
 		return nil, err
 	}
-	w.p, err = startProcess(w.set)
+	w.p, err = child.Start("lin", w.set)
 	return w, err
 }
 
 func (w *killed) model() model { return w.m }
 func (w *killed) time() *clock { return w.clk }
 
-// child returns the process of the moment.
-func (w *killed) child() *process {
+// process returns the child of the moment.
+func (w *killed) process() *child.Process {
 	w.mu.RLock()
 	defer w.mu.RUnlock()
 	return w.p
@@ -70,13 +57,13 @@ func (w *killed) setClock(now int64) error {
 	p := w.p
 	w.mu.Unlock()
 	if p != nil {
-		p.ask(order{Now: now}) // without a reply, it has been killed, and the next one begins with now
+		ask(p, Order{Now: now}) // without a reply, it has been killed, and the next one begins with now
 	}
 	return nil
 }
 
 func (w *killed) do(ctx context.Context, _ int, in request) response {
-	o := order{}
+	o := Order{}
 	if end, ok := ctx.Deadline(); ok {
 		o.Patience = max(1, time.Until(end))
 	}
@@ -86,7 +73,7 @@ func (w *killed) do(ctx context.Context, _ int, in request) response {
 	case spendRequest:
 		o.Spend = &q
 	}
-	r, ok := w.child().ask(o)
+	r, ok := ask(w.process(), o)
 	switch {
 	case !ok && o.Spend != nil:
 		return spendAnswer{Err: history.Unknown}
@@ -107,9 +94,9 @@ func (w *killed) strike(b *blow) (request, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	b.now()
-	w.p.kill()
+	w.p.Kill()
 	var err error
-	w.p, err = startProcess(w.set)
+	w.p, err = child.Start("lin", w.set)
 	return w.death, err
 }
 
@@ -118,7 +105,7 @@ func (w *killed) rest() error       { return nil }
 func (w *killed) finals() []request { return w.ends }
 
 func (w *killed) close() error {
-	err := w.p.end()
+	err := w.p.Close()
 	if failed := os.RemoveAll(w.dir); err == nil {
 		err = failed
 	}
@@ -136,7 +123,7 @@ const segment = 4 << 10
 func inBolt(defect history.Defect, segment int64) func(r *rand.Rand) (world, plan, error) {
 	return func(r *rand.Rand) (world, plan, error) {
 		limits := limitsOf(r, 0, 1, 2)
-		w, err := newKilled(setting{Bucket: listed(limits), Defect: defect, Segment: segment})
+		w, err := newKilled(Setting{Buckets: listed(limits), Defect: defect, Segment: segment})
 		if err != nil {
 			return nil, plan{}, err
 		}
@@ -148,9 +135,9 @@ func inBolt(defect history.Defect, segment int64) func(r *rand.Rand) (world, pla
 	}
 }
 
-func listed(limits [keys]store.Limit) (list []bucketOfKey) {
-	for k, l := range limits {
-		list = append(list, bucketOfKey{Key: string(rune('a' + k)), Capacity: l.Capacity, LeakRate: l.LeakRate})
+func listed(limits [keys]store.Limit) (list []store.Bucket) {
+	for k := range limits {
+		list = append(list, bucketsOf(limits, "")(k))
 	}
 	return list
 }
@@ -160,7 +147,7 @@ func listed(limits [keys]store.Limit) (list []bucketOfKey) {
 func inRelaxed(defect history.Defect) func(r *rand.Rand) (world, plan, error) {
 	return func(r *rand.Rand) (world, plan, error) {
 		limits := limitsOf(r, 0, 1, 2)
-		s := setting{Bucket: listed(limits), Defect: defect, Relaxed: true, Window: time.Hour}
+		s := Setting{Buckets: listed(limits), Defect: defect, Relaxed: true, Window: time.Hour}
 		if r.IntN(2) == 0 {
 			s.Window = 10 * time.Millisecond
 		}

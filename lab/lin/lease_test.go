@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/brimgo/brim/lab/internal/child"
 	"github.com/brimgo/brim/lab/internal/harness"
 	"github.com/brimgo/brim/lab/internal/history"
 	"github.com/brimgo/brim/store"
@@ -91,14 +92,14 @@ func TestLease(t *testing.T) {
 // stopLease stops a client with a lease once. It returns the excess, and how many units the client
 // took from its lease.
 func stopLease(ctx context.Context, at *place, key string, pick *rand.Rand, lazy bool) (over float64, fromLease int, err error) {
-	bucket := bucketOfKey{Key: key, Capacity: leasedLimit.Capacity, LeakRate: leasedLimit.LeakRate}
-	p, err := startProcess(setting{
-		URL: at.url + "&synchronous_commit=off", Schema: at.schema, Lease: true, Lazy: lazy, Bucket: []bucketOfKey{bucket},
+	p, err := child.Start("lin", Setting{
+		URL: at.url + "&synchronous_commit=off", Schema: at.schema, Lease: true, Lazy: lazy,
+		Buckets: []store.Bucket{leasedLimit.For(key)},
 	})
 	if err != nil {
 		return 0, 0, err
 	}
-	defer p.kill()
+	defer p.Kill()
 	sound, err := at.open(at.direct, nil)
 	if err != nil {
 		return 0, 0, err
@@ -112,7 +113,7 @@ func stopLease(ctx context.Context, at *place, key string, pick *rand.Rand, lazy
 		op := history.Op{Kind: history.Fill, Txns: [][]history.Move{{{Amount: 1}}}}
 		for ; !done.Load(); time.Sleep(time.Millisecond) {
 			g := grant{from: time.Now().UnixNano(), units: 1}
-			r, ok := p.ask(order{Op: &op})
+			r, ok := ask(p, Order{Op: &op})
 			g.to = time.Now().UnixNano()
 			if ok && len(r.Answer.Results) > 0 && r.Answer.Results[0].Accepted {
 				grants = append(grants, g)
@@ -123,7 +124,7 @@ func stopLease(ctx context.Context, at *place, key string, pick *rand.Rand, lazy
 		}
 	}()
 	time.Sleep(600*time.Millisecond + time.Duration(pick.IntN(300))*time.Millisecond) // of its work; nothing tells when it has a lease
-	if err := p.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+	if err := p.Signal(syscall.SIGSTOP); err != nil {
 		return 0, 0, err
 	}
 	// The bucket drains meanwhile, so that the units of the allotment do not fill it any more.
@@ -132,7 +133,7 @@ func stopLease(ctx context.Context, at *place, key string, pick *rand.Rand, lazy
 	if err != nil {
 		return 0, 0, err
 	}
-	if err := p.cmd.Process.Signal(syscall.SIGCONT); err != nil {
+	if err := p.Signal(syscall.SIGCONT); err != nil {
 		return 0, 0, err
 	}
 	more, err := fillFor(ctx, sound, key, leaseEnds/2)

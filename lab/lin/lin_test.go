@@ -10,12 +10,13 @@ import (
 
 	"github.com/brimgo/brim/internal/pgtest"
 	"github.com/brimgo/brim/internal/redistest"
+	"github.com/brimgo/brim/lab/internal/child"
 	"github.com/brimgo/brim/lab/internal/harness"
 	"github.com/brimgo/brim/migrations"
 )
 
 func TestMain(m *testing.M) {
-	ServeAsChild()
+	child.Serve(Works())
 	pgtest.Main(redistest.With(m))
 }
 

@@ -39,20 +39,20 @@ const (
 // spendRequest is a call on a ledger. A request with the number of an earlier one is the same
 // request, sent again.
 type spendRequest struct {
-	Verb    verb  `json:"verb"`
-	Number  int   `json:"number,omitempty"`
-	Spend   int   `json:"spend,omitempty"` // the number of the request that began the spend
-	Account int   `json:"account"`
-	Amount  int64 `json:"amount,omitempty"`
-	Least   int64 `json:"least,omitempty"`   // of upTo
-	Hold    bool  `json:"hold,omitempty"`    // upTo holds the money
-	Rule    int   `json:"rule,omitempty"`    // of setLimits
-	Default bool  `json:"default,omitempty"` // setLimits takes the account's own limits away
-	Until   int   `json:"until,omitempty"`   // seconds from the start to the end of the limit; 0: no end
-	Final   bool  `json:"final,omitempty"`
-	Shared  bool  `json:"shared,omitempty"` // the money counts against the budget of the team, too
-	Joined  bool  `json:"joined,omitempty"` // a charge in a transaction of the caller's
-	Seconds int   `json:"seconds,omitempty"`
+	Verb    verb
+	Number  int
+	Spend   int // the number of the request that began the spend
+	Account int
+	Amount  int64
+	Least   int64 // of upTo
+	Hold    bool  // upTo holds the money
+	Rule    int   // of setLimits
+	Default bool  // setLimits takes the account's own limits away
+	Until   int   // seconds from the start to the end of the limit; 0: no end
+	Final   bool
+	Shared  bool // the money counts against the budget of the team, too
+	Joined  bool // a charge in a transaction of the caller's
+	Seconds int
 }
 
 func (q spendRequest) String() string {
@@ -103,15 +103,15 @@ func (q spendRequest) touches() []int {
 
 // spendAnswer is the answer to a spendRequest.
 type spendAnswer struct {
-	Err      history.Failure `json:"err,omitempty"`
-	Text     string          `json:"text,omitempty"`
-	Odd      bool            `json:"odd,omitempty"`     // the error tells nothing about the outcome
-	Mistake  string          `json:"mistake,omitempty"` // the error of a request that cannot be
-	Approved bool            `json:"approved,omitempty"`
-	Replayed bool            `json:"replayed,omitempty"`
-	At       int64           `json:"at,omitempty"`
-	Amount   int64           `json:"amount,omitempty"`  // that the request has moved
-	Figures  []figure        `json:"figures,omitempty"` // of each rule of each account
+	Err      history.Failure
+	Text     string
+	Odd      bool   // the error tells nothing about the outcome
+	Mistake  string // the error of a request that cannot be
+	Approved bool
+	Replayed bool
+	At       int64
+	Amount   int64    // that the request has moved
+	Figures  []figure // of each rule of each account
 }
 
 // figure is the used and the held amount of a rule.

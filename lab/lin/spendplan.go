@@ -148,7 +148,7 @@ func inMemledger(r *rand.Rand) (world, plan, error) {
 // inBoltledger returns a ledger in a bolt file, and a plan with kills.
 func inBoltledger(r *rand.Rand) (world, plan, error) {
 	b := newBudget(r)
-	w, err := newKilled(setting{Budget: b, Segment: segment})
+	w, err := newKilled(Setting{Budget: b, Segment: segment})
 	if err != nil {
 		return nil, plan{}, err
 	}

@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/brimgo/brim/lab/internal/child"
 	"github.com/brimgo/brim/lab/internal/history"
 )
 
@@ -102,18 +103,18 @@ func stopClient(how ending) fault {
 			}
 		}
 		b.now()
-		err = errors.Join(err, c.p.cmd.Process.Signal(syscall.SIGSTOP))
+		err = errors.Join(err, c.p.Signal(syscall.SIGSTOP))
 		close(pass)
 		err = errors.Join(err, b.land())
 		switch how {
 		case killedClient:
-			c.p.kill()
+			c.p.Kill()
 			c.tap.Drop() // as the client's system does
 		case ended:
 			err = errors.Join(err, c.atRest())
 			fallthrough
 		default:
-			err = errors.Join(err, c.p.cmd.Process.Signal(syscall.SIGCONT))
+			err = errors.Join(err, c.p.Signal(syscall.SIGCONT))
 		}
 		<-answered
 		return err
@@ -134,14 +135,14 @@ type stoppable struct {
 	b    *blow
 	name string // of its connections
 	tap  *tap
-	p    *process
+	p    *child.Process
 }
 
 func (c *stoppable) start(how ending) (err error) {
 	if c.tap, err = newTap(c.place.url, false, new(atomic.Bool)); err != nil {
 		return err
 	}
-	s := setting{
+	s := Setting{
 		URL: c.tap.URL() + "&application_name=" + c.name, Schema: c.place.schema, Timeout: time.Minute,
 	}
 	if how == ended {
@@ -151,11 +152,10 @@ func (c *stoppable) start(how ending) (err error) {
 		s.Budget = c.ledgers.budget
 	} else {
 		for k := range keys {
-			b := c.bucket(k)
-			s.Bucket = append(s.Bucket, bucketOfKey{Key: b.Key, Capacity: b.Capacity, LeakRate: b.LeakRate})
+			s.Buckets = append(s.Buckets, c.bucket(k))
 		}
 	}
-	c.p, err = startProcess(s)
+	c.p, err = child.Start("lin", s)
 	return err
 }
 
@@ -163,7 +163,7 @@ func (c *stoppable) start(how ending) (err error) {
 func (c *stoppable) call(in request) {
 	rec := &c.b.h.rec
 	one := &call{client: clients, in: in, began: rec.stamp()}
-	var o order
+	var o Order
 	one.out = storeResponse{history.Answer{Err: history.Unknown}}
 	switch q := in.(type) {
 	case storeRequest:
@@ -171,7 +171,7 @@ func (c *stoppable) call(in request) {
 	case spendRequest:
 		o.Spend, one.out = &q, spendAnswer{Err: history.Unknown}
 	}
-	switch r, ok := c.p.ask(o); {
+	switch r, ok := ask(c.p, o); {
 	case ok && r.Spend != nil:
 		one.out = *r.Spend
 	case ok:
@@ -203,7 +203,7 @@ func (c *stoppable) states() (states string, err error) {
 
 // end ends the client, and waits until the server has ended its connections.
 func (c *stoppable) end() error {
-	c.p.kill() // it has answered, or was to be killed
+	c.p.Kill() // it has answered, or was to be killed
 	err := eventually("the connections of a dead client have ended", func() (bool, error) {
 		states, err := c.states()
 		return states == "", err

@@ -33,7 +33,7 @@ func NewJudge(req Request, start ...Model) *Judge {
 	return j
 }
 
-// See takes a message of the child. It returns an error if an answer is false: a call that
+// See takes a note. It returns an error if an answer is false: a call that
 // succeeded must have been applied, a call that failed must not, and a call with an unknown outcome
 // may have been.
 func (j *Judge) See(n Note) error {

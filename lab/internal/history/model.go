@@ -18,11 +18,11 @@ type Units struct{ Level, Held float64 }
 
 // Answer is the result of an [Op]: that of a store, or that of the model.
 type Answer struct {
-	Err     Failure  `json:"err,omitempty"`
-	Text    string   `json:"text,omitempty"` // of the error
-	Odd     bool     `json:"odd,omitempty"`  // see [Odd]
-	Results []Result `json:"results,omitempty"`
-	Each    []Answer `json:"each,omitempty"` // of the callers of a Together
+	Err     Failure
+	Text    string // of the error
+	Odd     bool   // see [Odd]
+	Results []Result
+	Each    []Answer // of the callers of a Together
 }
 
 // Failure returns the text of the first error in the answer, or "".
@@ -40,13 +40,13 @@ func (a Answer) Failure() string {
 
 // Result is the answer to a transaction.
 type Result struct {
-	NotHeld  bool      `json:"notHeld,omitempty"` // it takes back more than is held, or than was captured
-	Accepted bool      `json:"accepted,omitempty"`
-	Levels   []float64 `json:"levels,omitempty"` // of each operation's bucket after the transaction
-	Held     []float64 `json:"held,omitempty"`
+	NotHeld  bool // it takes back more than is held, or than was captured
+	Accepted bool
+	Levels   []float64 // of each operation's bucket after the transaction
+	Held     []float64
 	// At is the store's time of the decision for each bucket, in microseconds. The model has none.
-	At       []int64 `json:"at,omitempty"`
-	Estimate bool    `json:"estimate,omitempty"` // a wrapper answered without asking the store
+	At       []int64
+	Estimate bool // a wrapper answered without asking the store
 }
 
 // Failure is the promise behind an error.

@@ -20,7 +20,7 @@ func (memoryStore) Verify(context.Context) error                             { r
 // TestModel compares the model with a memory store over long histories.
 func TestModel(t *testing.T) {
 	for seed := range uint64(20) {
-		r := &runner{}
+		r := &Runner{}
 		s := memory.New(&memory.Options{Clock: func() time.Time { return At(r.seconds) }})
 		ops := Random(rand.New(rand.NewPCG(seed, 0)), Bolt, 300, 0)
 		j := NewJudge(Request{Ops: ops})

@@ -33,18 +33,18 @@ const (
 
 // Op is one call of a history.
 type Op struct {
-	Kind    Kind     `json:"kind"`
-	Txns    [][]Move `json:"txns,omitempty"`
-	Keys    []int    `json:"keys,omitempty"`
-	Seconds int      `json:"seconds,omitempty"`
+	Kind    Kind
+	Txns    [][]Move
+	Keys    []int
+	Seconds int
 }
 
 // Move is one operation on one bucket. All numbers are whole, so that every level is exact.
 type Move struct {
-	Key    int        `json:"key"`
-	Amount float64    `json:"amount,omitempty"`
-	Hold   float64    `json:"hold,omitempty"`
-	Mode   store.Mode `json:"mode,omitempty"`
+	Key    int
+	Amount float64
+	Hold   float64
+	Mode   store.Mode
 }
 
 func (o Op) String() string {

@@ -3,9 +3,6 @@ package history
 import (
 	"context"
 	"errors"
-	"path/filepath"
-	"regexp"
-	"strings"
 	"time"
 
 	"github.com/brimgo/brim/store"
@@ -13,24 +10,23 @@ import (
 
 // Request is a history to carry out.
 type Request struct {
-	Dir     string  `json:"dir"` // the directory of the file
-	Subject Subject `json:"subject"`
-	Defect  Defect  `json:"defect,omitempty"`
-	Segment int64   `json:"segment,omitempty"` // of a journal; 0 means the smallest of [Segments]
-	Free    bool    `json:"free,omitempty"`    // a call does not wait until a store has ended its work in the background
-	Seconds int     `json:"seconds,omitempty"` // that the clock shows when the history begins
-	Ops     []Op    `json:"ops"`
+	Dir     string // the directory of the file
+	Subject Subject
+	Defect  Defect
+	Segment int64 // of a journal; 0 means the smallest of [Segments]
+	Free    bool  // a call does not wait until a store has ended its work in the background
+	Seconds int   // that the clock shows when the history begins
+	Ops     []Op
 }
 
-// Note is a message about the call with that index.
+// Note tells that the call with that index begins, or is answered.
 type Note struct {
-	Op     int     `json:"op"`
-	Begun  bool    `json:"begun,omitempty"`
-	Answer *Answer `json:"answer,omitempty"` // nil when the call begins
+	Op     int
+	Answer *Answer // nil when the call begins
 }
 
-// Final is the index of the last call, after all of [Request.Ops]: the disk is healed,
-// and the store is closed. The answer is that of Close.
+// Final is the index of the last call, after all of [Request.Ops]: the store is closed. The answer is
+// that of Close.
 const Final = -1
 
 // Backend is a store with the methods that bolt's stores share.
@@ -40,64 +36,29 @@ type Backend interface {
 	Verify(ctx context.Context) error
 }
 
-// Hooks connect a history with a harness.
-type Hooks struct {
-	// Tell takes the messages in order. If it returns false for the beginning of a call, the
-	// history ends there.
-	Tell func(Note) bool
-	// Heal, if set, has the disk work again before the end.
-	Heal func()
-}
-
-// Run carries out a request in this process.
-func Run(req Request, h Hooks) { (&runner{Request: req, hooks: h, seconds: req.Seconds}).run() }
-
-// runner carries out one request.
-type runner struct {
+// Runner carries out the calls of a request in this process.
+type Runner struct {
 	Request
-	hooks   Hooks
 	seconds int
 	o       *opened // nil while the store is closed
 }
 
-func (r *runner) run() {
-	for i, op := range r.Ops {
-		if !r.tell(Note{Op: i, Begun: true}) {
-			break
-		}
-		answer := r.do(op)
-		r.tell(Note{Op: i, Answer: &answer})
-		if !r.Free {
-			quiet()
-		}
+// NewRunner returns a runner at the beginning of a request.
+func NewRunner(req Request) *Runner { return &Runner{Request: req, seconds: req.Seconds} }
+
+// Do carries out the next call.
+func (r *Runner) Do(op Op) Answer {
+	answer := r.do(op)
+	if !r.Free {
+		quiet()
 	}
-	if r.hooks.Heal != nil {
-		r.hooks.Heal()
-	}
-	r.tell(Note{Op: Final, Begun: true})
-	answer := Failed(r.close())
-	r.tell(Note{Op: Final, Answer: &answer})
+	return answer
 }
 
-// random matches the parts of error texts that differ from run to run.
-var random = regexp.MustCompile(`new-[A-Z2-7]{24}`)
+// Close carries out the final call.
+func (r *Runner) Close() Answer { return Failed(r.close()) }
 
-// redact makes the texts of errors the same in every run.
-func (r *runner) redact(a *Answer) {
-	a.Text = random.ReplaceAllString(strings.ReplaceAll(a.Text, filepath.Clean(r.Dir), ""), "new-X")
-	for i := range a.Each {
-		r.redact(&a.Each[i])
-	}
-}
-
-func (r *runner) tell(n Note) bool {
-	if n.Answer != nil {
-		r.redact(n.Answer)
-	}
-	return r.hooks.Tell(n)
-}
-
-func (r *runner) open() (err error) {
+func (r *Runner) open() (err error) {
 	if r.o != nil {
 		return nil
 	}
@@ -109,14 +70,14 @@ func (r *runner) open() (err error) {
 	return err
 }
 
-func (r *runner) close() error {
+func (r *Runner) close() error {
 	o := r.o
 	r.o = nil
 	return o.close()
 }
 
 // do carries out one call. It opens the store first if the store could not be opened earlier.
-func (r *runner) do(op Op) Answer {
+func (r *Runner) do(op Op) Answer {
 	if op.Kind == Tick {
 		r.seconds += op.Seconds
 		return Answer{}

@@ -1,0 +1,184 @@
+package lin
+
+import (
+	"context"
+	"io"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/brimgo/brim/bolt"
+	"github.com/brimgo/brim/internal/kv"
+	"github.com/brimgo/brim/lab/internal/child"
+	"github.com/brimgo/brim/lab/internal/history"
+	"github.com/brimgo/brim/local"
+	"github.com/brimgo/brim/postgres"
+	"github.com/brimgo/brim/spend/boltledger"
+	"github.com/brimgo/brim/spend/pgledger"
+	"github.com/brimgo/brim/store"
+)
+
+// Setting is the store that a child opens.
+type Setting struct {
+	Path    string
+	Now     int64 // of the history's clock
+	Relaxed bool
+	Window  time.Duration // of a relaxed store
+	Segment int64         // of a store's journal; 0 if it has none
+	Defect  history.Defect
+	Buckets []store.Bucket
+	Budget  *budget // of a ledger, in the place of buckets
+
+	// Of a store in PostgreSQL, in the place of a file:
+	URL, Schema string
+	Timeout     time.Duration
+	Lease       bool // the client spends from leases
+	Lazy        bool // the clock of the leases stops with the process: a defect
+}
+
+// Order is an order to the child: a call, or a value of the clock.
+type Order struct {
+	Now      int64
+	Op       *history.Op
+	Spend    *spendRequest
+	Patience time.Duration
+}
+
+// Reply is the child's answer to an order.
+type Reply struct {
+	Answer *history.Answer
+	Spend  *spendAnswer
+}
+
+// server is the work of a child.
+type server struct {
+	Setting
+	now     atomic.Int64
+	s       store.Store
+	budgets *budgets
+}
+
+// Works are the works of this package's children.
+func Works() map[string]io.Closer { return map[string]io.Closer{"lin": &server{}} }
+
+// Open opens the store.
+func (v *server) Open(s Setting, _ *struct{}) error {
+	v.Setting = s
+	v.now.Store(v.Now)
+	return v.open()
+}
+
+func (v *server) Close() error { return v.s.Close() }
+
+// Do carries out an order.
+func (v *server) Do(o Order, r *Reply) error {
+	if o.Now != 0 {
+		v.now.Store(o.Now)
+		return nil
+	}
+	ctx := context.Background()
+	if o.Patience > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, o.Patience)
+		defer cancel()
+	}
+	if o.Spend != nil {
+		a := v.budgets.call(ctx, *o.Spend)
+		r.Spend = &a
+		return nil
+	}
+	a := history.CallOn(ctx, v.s, func(k int) store.Bucket { return v.Buckets[k] }, *o.Op)
+	r.Answer = &a
+	return nil
+}
+
+func (v *server) open() error {
+	clock := func() time.Time { return time.UnixMicro(v.now.Load()) }
+	o := &bolt.Options{Clock: clock, RelaxedWindow: v.Window, NoJournal: v.Segment == 0}
+	if v.Segment > 0 {
+		kv.DefaultSegment = v.Segment
+	}
+	if v.URL != "" {
+		return v.connect()
+	}
+	if v.Relaxed || v.Defect == history.Early {
+		s, err := bolt.OpenRelaxed(v.Path, o)
+		if err != nil {
+			return err
+		}
+		v.s = v.Defect.Wrap(s)
+		return nil
+	}
+	s, err := bolt.Open(v.Path, o)
+	if err != nil {
+		return err
+	}
+	v.s = v.Defect.Wrap(s)
+	if v.Budget == nil {
+		return nil
+	}
+	l, err := boltledger.New(s, &boltledger.Options{Clock: clock})
+	if err != nil {
+		return err
+	}
+	v.budgets, err = v.Budget.over(l)
+	return err
+}
+
+// connect opens a store or a ledger in PostgreSQL. Its connections end with the process.
+func (v *server) connect() error {
+	pool, err := pgxpool.New(context.Background(), v.URL)
+	if err != nil {
+		return err
+	}
+	s, err := postgres.New(pool, &postgres.Options{Schema: v.Schema, StatementTimeout: v.Timeout})
+	if err != nil {
+		return err
+	}
+	v.s = s
+	if v.Lease {
+		o := &local.LeasesOptions{Share: 0.9, Ahead: 500 * time.Millisecond}
+		if v.Lazy {
+			o.Clock = lazyClock()
+		}
+		v.s, err = local.Leases(s, o)
+		return err
+	}
+	if v.Budget == nil {
+		return nil
+	}
+	l, err := pgledger.New(s, nil)
+	if err != nil {
+		return err
+	}
+	v.budgets, err = v.Budget.over(l)
+	return err
+}
+
+// lazyClock returns a clock that stops with the process.
+func lazyClock() func() time.Time {
+	var mu sync.Mutex
+	last := time.Now()
+	shown := last
+	return func() time.Time {
+		mu.Lock()
+		defer mu.Unlock()
+		now := time.Now()
+		shown = shown.Add(min(now.Sub(last), 20*time.Millisecond))
+		last = now
+		return shown
+	}
+}
+
+// ask sends an order to a child and waits for the reply. It returns false if the process ends without
+// one.
+func ask(p *child.Process, o Order) (r Reply, ok bool) {
+	err := p.Call("Do", &o, &r)
+	return r, err == nil
+}
+
+// path returns the path of the file in a directory.
+func path(dir string) string { return filepath.Join(dir, "limits.db") }
