@@ -16,6 +16,7 @@ import (
 
 	"github.com/brimgo/brim/brimtest"
 	"github.com/brimgo/brim/internal/boltfile"
+	"github.com/brimgo/brim/internal/kv"
 	"github.com/brimgo/brim/store"
 )
 
@@ -27,6 +28,7 @@ func TestMain(m *testing.M) {
 	if role := os.Getenv(childRole); role != "" {
 		os.Exit(child(role))
 	}
+	kv.DefaultSegment = 1 << 20 // half a journal: a journal of the default size is 64 MiB, for each test anew
 	goleak.VerifyTestMain(m)
 }
 

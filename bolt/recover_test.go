@@ -80,7 +80,7 @@ func TestStrangePairs(t *testing.T) {
 			replace(t, path, s.db.File().Path())
 		}, store.ErrUnavailable, []string{"belongs to another file", "put that file back"}},
 		{"a damaged journal", func(t *testing.T, path string) {
-			damageAt(t, path+kv.LogSuffix, journalFirst+40)
+			damageAt(t, path+kv.LogSuffix, 4096+kv.DefaultSegment+40) // in the first frame, which is in the second segment
 		}, store.ErrCorrupt, []string{"limits.db.journal", "restore the last backup"}},
 		{"a journal cut short", func(t *testing.T, path string) {
 			if err := os.Truncate(path+kv.LogSuffix, 100_000); err != nil {
@@ -104,10 +104,6 @@ func TestStrangePairs(t *testing.T) {
 		})
 	}
 }
-
-// journalFirst is the offset of the first frame of a journal: generation 1 is in the second
-// segment.
-var journalFirst = 4096 + kv.DefaultSegment
 
 func replace(t *testing.T, path, by string) {
 	t.Helper()
