@@ -71,12 +71,10 @@ func TestConformance(t *testing.T) {
 		ops  int
 	}{
 		{"refusals, long memory", inMemory, refusing(local.RefusalsOptions{Remember: 1000 * time.Hour}), seed.Attempts(6_000, 200_000)},
-		{"refusals, default", inMemory, refusing(local.RefusalsOptions{}), 5000},
 		{"refusals, few buckets", inMemory, refusing(local.RefusalsOptions{Remember: 1000 * time.Hour, MaxBuckets: 1}), 5000},
 		{"refusals, redis", inRedis, refusing(local.RefusalsOptions{Remember: 1000 * time.Hour}), 1000},
 		{"leases", inMemory, leasing, 5000},
 		{"fallback", inMemory, falling, 5000},
-		{"leases, redis", inRedis, leasing, 1000},
 	} {
 		if testing.Short() {
 			c.ops /= 4 // the first case remains a full run of the suite

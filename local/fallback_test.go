@@ -212,7 +212,7 @@ func TestFallbackIsNotForCallersErrors(t *testing.T) {
 // TestFallbackBound runs four processes through outages at random times. They admit no more than the
 // documented bound, and no caller of TryFillup gets an error from a store that refuses connections.
 func TestFallbackBound(t *testing.T) {
-	for attempt := range seed.Attempts(20, 2000) {
+	for attempt := range seed.Attempts(8, 2000) {
 		synctest.Test(t, func(t *testing.T) {
 			r := rand.New(rand.NewPCG(uint64(attempt), 36))
 			const processes, share = 4, 0.25

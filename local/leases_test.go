@@ -378,7 +378,7 @@ func TestLeasesFlood(t *testing.T) {
 		clock.Advance(time.Microsecond)
 		return try(t, s, limit.For(key), 1)
 	}
-	const calls, others = 100_000, 2000
+	const calls, others = 30_000, 2000
 	served := 0
 	for i := range calls {
 		if ask("hot").Estimate {

@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/brimgo/brim/internal/redistest/buckets"
 	"github.com/brimgo/brim/memory"
 	"github.com/brimgo/brim/store"
 )
@@ -24,7 +23,6 @@ type world struct {
 	inner store.Store
 	limit store.Limit
 	hosts []*host
-	slow  int64 // the machines' clocks run slower than true time by this factor; 1 is right
 	share float64
 	lossy bool // answers get lost
 
@@ -50,22 +48,9 @@ type host struct {
 
 var epoch = time.Unix(1_767_225_600, 0)
 
-// over opens a store with a clock.
-type over func(testing.TB, func() time.Time) store.Store
-
-func overMemory(t testing.TB, clock func() time.Time) store.Store {
-	m := memory.New(&memory.Options{Clock: clock})
-	return m
-}
-
-func overRedis(t testing.TB, clock func() time.Time) store.Store { return buckets.Open(t, clock) }
-
-func newWorld(t *testing.T, open over, seed uint64, limit store.Limit, slow int64) *world {
-	w := &world{
-		t: t, r: rand.New(rand.NewPCG(seed, 4)), limit: limit, slow: slow,
-		share: 0.9, lossy: true, worst: -limit.Capacity,
-	}
-	w.inner = open(t, func() time.Time { return epoch.Add(w.now) })
+func newWorld(t *testing.T, seed uint64, limit store.Limit) *world {
+	w := &world{t: t, r: rand.New(rand.NewPCG(seed, 4)), limit: limit, share: 0.9, lossy: true, worst: -limit.Capacity}
+	w.inner = memory.New(&memory.Options{Clock: func() time.Time { return epoch.Add(w.now) }})
 	return w
 }
 
@@ -108,8 +93,7 @@ func (w *world) boot() *host {
 	h.s = s.(*leases)
 	h.s.now = func() instant {
 		h.reads++
-		now := int64(w.now) / w.slow
-		return instant{mono: now - int64(h.mono), wall: now + int64(h.wall)}
+		return instant{mono: int64(w.now - h.mono), wall: int64(w.now + h.wall)}
 	}
 	return h
 }
@@ -153,7 +137,7 @@ func (w *world) step() {
 		d := time.Duration(w.r.IntN(200)) * tick
 		w.now += d
 		if h.sleeps {
-			h.mono += d / time.Duration(w.slow)
+			h.mono += d
 		}
 	case 2: // the wall clock is set
 		d := time.Duration(w.r.IntN(400)-200) * tick
@@ -199,28 +183,15 @@ func (w *world) run(steps int) {
 // capacity and the leak in that window, as the bucket alone would. All numbers are whole, so the
 // comparison is exact.
 func TestModel(t *testing.T) {
-	for _, c := range []struct {
-		name  string
-		open  over
-		seeds uint64
-		steps int
-	}{
-		{"memory", overMemory, 60, 400},
-		{"redis", overRedis, 8, 100},
-	} {
-		t.Run(c.name, func(t *testing.T) { testModel(t, c.open, c.seeds, c.steps) })
-	}
-}
-
-func testModel(t *testing.T, open over, seeds uint64, steps int) {
+	seeds := uint64(60)
 	if testing.Short() {
-		seeds = min(seeds, 24) // each capacity with each leak rate
+		seeds = 24 // each capacity with each leak rate
 	}
 	decisions, fromAllotments := 0, 0
 	for seed := range seeds {
 		limit := store.Limit{Capacity: float64(int(64) << (seed % 8)), LeakRate: float64(int(64) << (seed % 6))}
-		w := newWorld(t, open, seed, limit, 1)
-		w.run(steps)
+		w := newWorld(t, seed, limit)
+		w.run(400)
 		decisions += w.decisions
 		fromAllotments += w.fromAllotments
 		if w.worst > 0 {
@@ -235,29 +206,13 @@ func testModel(t *testing.T, open over, seeds uint64, steps int) {
 	}
 }
 
-// TestModelDetects runs the model with clocks that are too slow. The bound must break, or
-// TestModel detects nothing.
-func TestModelDetects(t *testing.T) {
-	broken := 0
-	for seed := range uint64(20) {
-		w := newWorld(t, overMemory, seed, store.Limit{Capacity: 1024, LeakRate: 256}, 4)
-		w.run(400)
-		if w.worst > 0 {
-			broken++
-		}
-	}
-	if broken == 0 {
-		t.Error("allotments that leak too slowly kept the bound: the model detects nothing")
-	}
-}
-
 // TestWastesNoMoreThanItsShare compares one process, and several, with a bucket of the capacity
 // that the share leaves: that bucket must refuse each call that the processes refuse.
 func TestWastesNoMoreThanItsShare(t *testing.T) {
 	for _, processes := range []int{1, 5} {
 		t.Run(fmt.Sprint(processes, " processes"), func(t *testing.T) {
 			limit := store.Limit{Capacity: 1024, LeakRate: 256}
-			w := newWorld(t, overMemory, 1, limit, 1)
+			w := newWorld(t, 1, limit)
 			w.share, w.lossy = 0.5, false // a lost answer would count as a refusal, with leases or without
 			for range processes {
 				w.hosts = append(w.hosts, w.boot())

@@ -91,42 +91,51 @@ func TestOneAsks(t *testing.T) {
 	}
 }
 
+// inFlight returns refusals of a bucket, after whose wait a first caller asks. The store holds back
+// the answer, which comes as first once the test releases it.
+func inFlight(t *testing.T) (s store.Store, b store.Bucket, hold *holding, first chan error) {
+	clock := newManual()
+	hold = newHolding(inMemory(t, clock.Now))
+	s = refusals(t, hold, &local.RefusalsOptions{Clock: clock.Now, Remember: time.Hour})
+	b = store.Limit{Capacity: 10, LeakRate: 1}.For("k")
+	try(t, s, b, 10)
+	clock.Advance(time.Second)
+	first = make(chan error, 1)
+	go func() {
+		_, err := s.Fill(delay(t.Context()), store.Op{Bucket: b, Amount: 1})
+		first <- err
+	}()
+	<-hold.decided
+	return s, b, hold, first
+}
+
+// waiting starts a caller who waits for the answer to the first.
+func waiting(ctx context.Context, t *testing.T, s store.Store, b store.Bucket) (done chan error) {
+	done = make(chan error, 1)
+	go func() {
+		_, err := s.Fill(ctx, store.Op{Bucket: b, Amount: 1})
+		done <- err
+	}()
+	synctest.Wait()
+	select {
+	case err := <-done:
+		t.Fatalf("answered while the first call was in flight: %v", err)
+	default:
+	}
+	return done
+}
+
 // TestWaitingIsBounded ends the waits of callers before the answer that they wait for has come.
 func TestWaitingIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		clock := newManual()
-		hold := newHolding(inMemory(t, clock.Now))
-		s := refusals(t, hold, &local.RefusalsOptions{Clock: clock.Now, Remember: time.Hour})
-		b := store.Limit{Capacity: 10, LeakRate: 1}.For("k")
-		try(t, s, b, 10)
-		clock.Advance(time.Second)
-		first := make(chan error, 1)
-		go func() {
-			_, err := s.Fill(delay(t.Context()), store.Op{Bucket: b, Amount: 1})
-			first <- err
-		}()
-		<-hold.decided
-		fill := func(ctx context.Context) chan error {
-			done := make(chan error, 1)
-			go func() {
-				_, err := s.Fill(ctx, store.Op{Bucket: b, Amount: 1})
-				done <- err
-			}()
-			synctest.Wait()
-			select {
-			case err := <-done:
-				t.Fatalf("answered while the first call was in flight: %v", err)
-			default:
-			}
-			return done
-		}
+		s, b, hold, first := inFlight(t)
 		ctx, cancel := context.WithCancel(t.Context())
-		gone := fill(ctx)
+		gone := waiting(ctx, t, s, b)
 		cancel()
 		if err := <-gone; !errors.Is(err, context.Canceled) || errors.Is(err, store.ErrUnknownOutcome) {
 			t.Errorf("the caller's context ended while it waited: %v, want context.Canceled alone, since nothing was sent", err)
 		}
-		freed := fill(t.Context())
+		freed := waiting(t.Context(), t, s, b)
 		if err := s.Delete(t.Context(), "k"); err != nil {
 			t.Fatal(err)
 		}
@@ -143,23 +152,8 @@ func TestWaitingIsBounded(t *testing.T) {
 // TestCloseWakes checks that Close wakes a waiting caller and that the caller gets ErrClosed.
 func TestCloseWakes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		clock := newManual()
-		hold := newHolding(inMemory(t, clock.Now))
-		s := refusals(t, hold, &local.RefusalsOptions{Clock: clock.Now, Remember: time.Hour})
-		b := store.Limit{Capacity: 10, LeakRate: 1}.For("k")
-		try(t, s, b, 10)
-		clock.Advance(time.Second)
-		first, second := make(chan error, 1), make(chan error, 1)
-		go func() {
-			_, err := s.Fill(delay(t.Context()), store.Op{Bucket: b, Amount: 1})
-			first <- err
-		}()
-		<-hold.decided
-		go func() {
-			_, err := s.Fill(t.Context(), store.Op{Bucket: b, Amount: 1})
-			second <- err
-		}()
-		synctest.Wait()
+		s, b, hold, first := inFlight(t)
+		second := waiting(t.Context(), t, s, b)
 		if err := s.Close(); err != nil {
 			t.Fatal(err)
 		}
