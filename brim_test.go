@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/brimgo/brim"
+	"github.com/brimgo/brim/internal/seed"
 	"github.com/brimgo/brim/store"
 )
 
@@ -25,13 +26,10 @@ func (g *reference) conforms(now int64) bool {
 	return true
 }
 
-// TestGCRA compares the bucket with the reference on 10^5 random traces. Many arrivals are
+// TestGCRA compares the bucket with the reference on random traces. Many arrivals are
 // exactly at the earliest permitted time, or a microsecond off.
 func TestGCRA(t *testing.T) {
-	traces := 100_000
-	if testing.Short() {
-		traces = 20_000
-	}
+	traces := seed.Attempts(20_000, 1_000_000)
 	rng := rand.New(rand.NewPCG(4, 4))
 	ties, cells := 0, 0
 	lost := 0 // cells decided wrongly without the half nanosecond

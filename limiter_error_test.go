@@ -152,9 +152,10 @@ func TestDoStoreFailure(t *testing.T) {
 	}
 }
 
+// TestInvalid: package store tests each way to be out of range. Here, each method refuses before any
+// I/O, and tells no key.
 func TestInvalid(t *testing.T) {
 	ctx := t.Context()
-	inf, nan := math.Inf(1), math.NaN()
 	limit := func(capacity, rate float64) brim.Bucket {
 		return brim.Limit{Capacity: capacity, LeakRate: rate}.For("secret-key")
 	}
@@ -168,46 +169,21 @@ func TestInvalid(t *testing.T) {
 	}{
 		{
 			"amount is NaN", "least(100, NaN) is 100 in SQL, so a NaN would fill the bucket silently", limit(10, 1),
-			nan, brim.ErrInvalidAmount,
+			math.NaN(), brim.ErrInvalidAmount,
 		},
-		{"amount is infinite", "no bucket holds an infinite amount", limit(10, 1), inf, brim.ErrInvalidAmount},
-		{
-			"amount is negative infinity", "no bucket returns an infinite amount", limit(10, 1), -inf,
-			brim.ErrInvalidAmount,
-		},
-		{
-			"amount is negative", "Drain gives units back, not a negative fill", limit(10, 1), -1,
-			brim.ErrInvalidAmount,
-		},
-		{"amount above 2^53", "a double cannot count it exactly", limit(big, 1), big + 2, brim.ErrInvalidAmount},
+		{"amount is negative", "Drain gives units back, not a negative fill", limit(10, 1), -1, brim.ErrInvalidAmount},
 		{
 			"amount lost in rounding", "capacity plus amount equals capacity", limit(big, 1), 0.5,
 			brim.ErrInvalidAmount,
 		},
 		{"no limit", "somebody forgot it; Nobody is another limit", limit(0, 0), 1, brim.ErrInvalidLimit},
-		{"capacity is negative", "no amount ever fits", limit(-1, 1), 1, brim.ErrInvalidLimit},
-		{"capacity is NaN", "every comparison with NaN is false", limit(nan, 1), 1, brim.ErrInvalidLimit},
-		{"capacity is infinite", "the error names the limit, not the amount", limit(inf, 1), 1, brim.ErrInvalidLimit},
-		{
-			"capacity above 2^53", "the error names the limit, not the amount", limit(2*big, 1), 1,
-			brim.ErrInvalidLimit,
-		},
 		{"leak rate is negative", "a bucket does not fill itself", limit(10, -1), 1, brim.ErrInvalidLimit},
-		{"leak rate is NaN", "every comparison with NaN is false", limit(10, nan), 1, brim.ErrInvalidLimit},
-		{"leak rate is infinite", "the bucket would always be empty", limit(10, inf), 1, brim.ErrInvalidLimit},
-		{"leak rate below 1e-12", "the time to empty would overflow", limit(10, 1e-13), 1, brim.ErrInvalidLimit},
-		{"leak rate above 2^53", "a double cannot count it exactly", limit(10, 2*big), 1, brim.ErrInvalidLimit},
 		{
 			"period of zero", "the first call refuses the limit that Over returns",
 			brim.Over(10, 0).For("secret-key"), 1, brim.ErrInvalidLimit,
 		},
-		{
-			"negative period", "the first call refuses the limit that Over returns",
-			brim.Over(10, -1).For("secret-key"), 1, brim.ErrInvalidLimit,
-		},
 		{"key is empty", "all callers who forgot their key would share a bucket", key(""), 1, brim.ErrInvalidKey},
 		{"key too long", "a database index could not hold it", key(strings.Repeat("k", 513)), 1, brim.ErrInvalidKey},
-		{"key with NUL", "the text type of PostgreSQL cannot hold it", key("secret\x00key"), 1, brim.ErrInvalidKey},
 		{"key not UTF-8", "the text type of PostgreSQL cannot hold it", key("secret-key\xff"), 1, brim.ErrInvalidKey},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -25,7 +25,7 @@ func TestPenalty(t *testing.T) {
 		retry    time.Duration
 	}
 	const s = time.Second
-	for _, test := range []struct {
+	tests := []struct {
 		name, why string
 		penalty   time.Duration
 		steps     []step
@@ -110,11 +110,13 @@ func TestPenalty(t *testing.T) {
 			name: "no penalty", why: "without a penalty a refusal sets no block",
 			steps: []step{{try: 8, accepted: true}, {try: 3, retry: s}, {try: 2, accepted: true}},
 		},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			onEachBackend(t, func(t *testing.T, s store.Store, clock *brimtest.Clock) {
+	}
+	onEachBackend(t, func(t *testing.T, s store.Store, clock *brimtest.Clock) {
+		for _, test := range tests {
+			t.Run(test.name, func(t *testing.T) {
 				ctx := t.Context()
-				plain := brim.New(s, nil)
+				clock.Set(start)
+				plain := brim.New(s, &brim.Options{Prefix: test.name})
 				lim := plain.WithPenalty(test.penalty)
 				sh, err := brim.NewShaper(lim, nil)
 				if err != nil {
@@ -176,8 +178,8 @@ func TestPenalty(t *testing.T) {
 					}
 				}
 			})
-		})
-	}
+		}
+	})
 }
 
 func TestPenaltyInvalid(t *testing.T) {

@@ -110,31 +110,6 @@ func TestMethods(t *testing.T) {
 	}
 }
 
-// AbleToAccept must give the answer that a TryFillup at the same time gives, to the microsecond.
-func TestAbleToAcceptAnswersLikeTryFillup(t *testing.T) {
-	ctx := t.Context()
-	l, _, clock := open(t, nil)
-	b := brim.Limit{Capacity: 1, LeakRate: 0.1}.For("k")
-	answers := map[bool]int{}
-	for i := range 200 {
-		if i == 150 {
-			must(t)(l.WithPenalty(3*time.Second).TryFillup(ctx, b, 1))
-		}
-		n := float64(i%11) / 10
-		asked := must(t)(l.AbleToAccept(ctx, b, n))
-		st := must(t)(l.TryFillup(ctx, b, n))
-		if asked.Accepted != st.Accepted || asked.RetryAfter != st.RetryAfter || asked.BlockedUntil != st.BlockedUntil {
-			t.Fatalf("step %d, %v units: AbleToAccept answers %+v and TryFillup %+v", i, n, asked, st)
-		}
-		answers[st.Accepted]++
-		clock.Advance(700 * time.Millisecond)
-	}
-	if answers[true] < 20 || answers[false] < 20 {
-		t.Errorf("%d accepted, %d refused; want at least 20 of each, so that both answers are compared",
-			answers[true], answers[false])
-	}
-}
-
 func TestNotHeld(t *testing.T) {
 	ctx := t.Context()
 	l, _, _ := open(t, nil)

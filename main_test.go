@@ -1,10 +1,7 @@
 package brim_test
 
 import (
-	"fmt"
-	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -20,19 +17,7 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// TestMain runs the tests, or, if childEnv is set, the child process of
-// TestTurnsInTwoProcesses.
-func TestMain(m *testing.M) {
-	if v := os.Getenv(childEnv); v != "" {
-		url, schema, _ := strings.Cut(v, " ")
-		if err := child(url, schema); err != nil {
-			fmt.Println("error:", err)
-			os.Exit(1)
-		}
-		os.Exit(0)
-	}
-	pgtest.Main(redistest.With(m))
-}
+func TestMain(m *testing.M) { pgtest.Main(redistest.With(m)) }
 
 // start is the time at which every test clock begins.
 var start = time.Date(2024, 2, 29, 23, 59, 50, 0, time.UTC)

@@ -40,7 +40,7 @@ func TestCancel(t *testing.T) {
 	given := func(number int) step { return step{cancel: number, given: true} }
 	kept := func(number int) step { return step{cancel: number} }
 	pass := func(d time.Duration) step { return step{advance: d} }
-	for _, test := range []struct {
+	tests := []struct {
 		name, why string
 		steps     []step
 	}{
@@ -102,15 +102,17 @@ func TestCancel(t *testing.T) {
 				reserve(1, time.Hour+6*unit), pass(-time.Hour), kept(2), reserve(1, 7*unit),
 			},
 		},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			onEachBackend(t, func(t *testing.T, s store.Store, clock *brimtest.Clock) {
-				sh := shaper(t, s, 0)
+	}
+	onEachBackend(t, func(t *testing.T, s store.Store, clock *brimtest.Clock) {
+		sh := shaper(t, s, 0)
+		for _, test := range tests {
+			t.Run(test.name, func(t *testing.T) {
+				clock.Set(start)
 				var made []*brim.Reservation
 				for i, step := range test.steps {
 					switch {
 					case step.reserve > 0:
-						r, err := sh.Reserve(t.Context(), queue.For("k"), step.reserve)
+						r, err := sh.Reserve(t.Context(), queue.For(test.name), step.reserve)
 						if err != nil {
 							t.Fatal(err)
 						}
@@ -129,8 +131,8 @@ func TestCancel(t *testing.T) {
 					}
 				}
 			})
-		})
-	}
+		}
+	})
 }
 
 // A call of unknown outcome may have been applied, so Cancel must not try again: a second

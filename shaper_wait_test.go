@@ -2,14 +2,11 @@ package brim_test
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"go.uber.org/goleak"
 
 	"github.com/brimgo/brim"
 	"github.com/brimgo/brim/memory"
@@ -87,22 +84,4 @@ func TestBurst(t *testing.T) {
 			})
 		})
 	}
-}
-
-// TestWaitLeavesNothingBehind waits on the system's clock and must leave no goroutine.
-func TestWaitLeavesNothingBehind(t *testing.T) {
-	before := goleak.IgnoreCurrent()
-	sh := shaper(t, inMemory(t), 0)
-	bucket := brim.Limit{Capacity: 10, LeakRate: 100}.For("k")
-	for range 3 {
-		if st, err := sh.Wait(t.Context(), bucket, 1); !st.Accepted || err != nil {
-			t.Errorf("%+v, %v", st, err)
-		}
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	time.AfterFunc(time.Millisecond, cancel)
-	if _, err := sh.Wait(ctx, bucket, 5); !errors.Is(err, context.Canceled) && err != nil {
-		t.Error(err)
-	}
-	goleak.VerifyNone(t, before)
 }

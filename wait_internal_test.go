@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/brimgo/brim/internal/seed"
 	"github.com/brimgo/brim/store"
 )
 
@@ -173,7 +174,7 @@ func TestUnitsCountOnce(t *testing.T) {
 		}
 		twice <- n
 	}()
-	for range 100_000 {
+	for range seed.Attempts(10_000, 1_000_000) {
 		if st, err := l.Wait(t.Context(), b, 1); err != nil || !st.Accepted {
 			t.Fatalf("%+v, %v", st, err)
 		}
@@ -183,34 +184,4 @@ func TestUnitsCountOnce(t *testing.T) {
 	if n := <-twice; n > 0 {
 		t.Errorf("%d times, the units of a caller were in the store and in front of a newcomer", n)
 	}
-}
-
-// BenchmarkLine joins and leaves the line of a key: a line of one, and a long one at its end and in
-// its middle.
-func BenchmarkLine(b *testing.B) {
-	b.Run("alone", func(b *testing.B) {
-		l := lines{most: 1}
-		for b.Loop() {
-			w, _ := l.join("k", 1)
-			w.leave()
-		}
-	})
-	const waiting = 100_000
-	l := lines{most: 2 * waiting}
-	places := make([]*waiter, waiting)
-	for i := range places {
-		places[i], _ = l.join("k", 1)
-	}
-	b.Run("behind 100,000", func(b *testing.B) {
-		for b.Loop() {
-			w, _ := l.join("k", 1)
-			w.leave()
-		}
-	})
-	b.Run("amid 100,000", func(b *testing.B) {
-		for at := 0; b.Loop(); at = (at + 7919) % waiting {
-			places[at].leave()
-			places[at], _ = l.join("k", 1)
-		}
-	})
 }

@@ -3,7 +3,6 @@ package brim_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -12,7 +11,6 @@ import (
 
 	"github.com/brimgo/brim"
 	"github.com/brimgo/brim/brimtest"
-	"github.com/brimgo/brim/memory"
 	"github.com/brimgo/brim/store"
 )
 
@@ -340,56 +338,4 @@ func TestWaitWithOtherLimits(t *testing.T) {
 		}
 		all.Wait()
 	})
-}
-
-// BenchmarkTryFillupBesideWaiters fills a bucket in memory for which nobody waits. While nobody
-// waits for any key of the Limiter, that is all that TryFillup costs.
-func BenchmarkTryFillupBesideWaiters(b *testing.B) {
-	for _, waiting := range []int{0, 1, 100_000} {
-		b.Run(fmt.Sprint(waiting), func(b *testing.B) {
-			lim := crowded(b, waiting)
-			bucket := brim.Limit{Capacity: 1 << 50, LeakRate: 1}.For("free")
-			for b.Loop() {
-				if _, err := lim.TryFillup(b.Context(), bucket, 1); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
-	}
-}
-
-// BenchmarkWaitBesideWaiters waits for one key for a millisecond, while many callers wait for
-// another.
-func BenchmarkWaitBesideWaiters(b *testing.B) {
-	for _, waiting := range []int{0, 100_000} {
-		b.Run(fmt.Sprint(waiting), func(b *testing.B) {
-			lim := crowded(b, waiting)
-			bucket := brim.Limit{Capacity: 1, LeakRate: 1000}.For("free")
-			for b.Loop() {
-				if _, err := lim.Wait(b.Context(), bucket, 1); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
-	}
-}
-
-// crowded returns a Limiter of which that many callers wait for one key.
-func crowded(b *testing.B, waiting int) *brim.Limiter {
-	b.Helper()
-	s := memory.New(nil)
-	lim := brim.New(s, &brim.Options{MaxWaiting: 1_000_000})
-	busy := brim.Limit{Capacity: 1e6, LeakRate: 1e-3}.For("busy")
-	must(b)(lim.TryFillup(b.Context(), busy, 1e6))
-	ctx, cancel := context.WithCancel(context.Background())
-	var all sync.WaitGroup
-	b.Cleanup(all.Wait)
-	b.Cleanup(cancel)
-	for range waiting {
-		all.Go(func() { _, _ = lim.Wait(ctx, busy, 1) })
-	}
-	for st := (brim.State{}); st.RetryAfter < time.Duration(waiting)*1000*time.Second; {
-		st = must(b)(lim.AbleToAccept(ctx, busy, 1))
-	}
-	return lim
 }

@@ -247,28 +247,11 @@ func TestWaitBehindOthers(t *testing.T) {
 	})
 }
 
-// accepting notes the amounts that go in, in order.
-type accepting struct {
-	store.Store
-	mu    sync.Mutex
-	order []float64
-}
-
-func (s *accepting) Fill(ctx context.Context, op store.Op) (store.State, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	st, err := s.Store.Fill(ctx, op)
-	if op.Mode == store.IfFits && st.Accepted {
-		s.order = append(s.order, op.Amount)
-	}
-	return st, err
-}
-
 // TestNewcomerOvertakesNobody makes room for everybody in a line. A newcomer goes in behind them all
 // the same.
 func TestNewcomerOvertakesNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &accepting{Store: inMemory(t)}
+		s := &asked{Store: inMemory(t)}
 		lim := brim.New(s, nil)
 		b := tens.For("b")
 		must(t)(lim.TryFillup(t.Context(), b, 10))
@@ -283,8 +266,8 @@ func TestNewcomerOvertakesNobody(t *testing.T) {
 			synctest.Wait()
 		}
 		all.Wait()
-		if !slices.Equal(s.order, []float64{10, 5, 2, 1}) {
-			t.Errorf("the amounts went in as %v, one after another", s.order)
+		if !slices.Equal(s.went, []float64{10, 5, 2, 1}) {
+			t.Errorf("the amounts went in as %v, one after another", s.went)
 		}
 	})
 }
