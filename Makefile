@@ -50,7 +50,7 @@ bench-memory: ## decisions in memory against golang.org/x/time/rate behind a syn
 	$(GO) test -run '^$$' -bench BytesPerBucket -benchtime 1x ./memory
 
 bench-bolt: ## decisions in a bbolt file against one db.Update per decision
-	$(GO) test -run '^$$' -bench . -benchtime 1x -timeout 30m ./bolt
+	$(GO) -C lab/bench run . -only 'brim bolt' cells
 
 bench-peers: ## brim, its peers and bare references, in half an hour; starts the servers; PEERSFLAGS=-quick or -large
 	$(GO) -C lab/bench run . -out $(CURDIR)/lab/bench/results $(PEERSFLAGS)

@@ -3,11 +3,14 @@ package bolt
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
 	"github.com/brimgo/brim/internal/kv"
+	"github.com/brimgo/brim/store"
 )
 
 // BenchmarkSize reports the size of a file of up to a million buckets, filled in random order in
@@ -54,6 +57,45 @@ func BenchmarkSize(b *testing.B) {
 			_ = s.Close()
 		})
 	}
+}
+
+func benchKey(i int) string { return fmt.Sprintf("customer:%08d", i) }
+
+func openPrefilled(tb testing.TB, keys int) *Store {
+	s, err := Open(filepath.Join(tb.TempDir(), "limits.db"), nil)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { _ = s.Close() })
+	prefill(tb, s, keys)
+	return s
+}
+
+// prefill creates the buckets in random order in commits of 256, as many concurrent callers
+// would.
+func prefill(tb testing.TB, s *Store, keys int) {
+	perm := rand.Perm(keys)
+	db := database(s)
+	db.NoSync = true
+	for len(perm) > 0 {
+		n := min(256, len(perm))
+		txns := make([]store.Txn, n)
+		for i, k := range perm[:n] {
+			txns[i] = store.Txn{benchOp(benchKey(k))}
+		}
+		if _, err := s.Apply(context.Background(), txns...); err != nil {
+			tb.Fatal(err)
+		}
+		perm = perm[n:]
+	}
+	db.NoSync = false
+	if err := db.Sync(); err != nil {
+		tb.Fatal(err)
+	}
+}
+
+func benchOp(key string) store.Op {
+	return store.Op{Bucket: store.Limit{Capacity: 1 << 50, LeakRate: 1000}.For(key), Amount: 1, Mode: store.IfFits}
 }
 
 // TestSizeCountsTheJournal: the size of a store is that of its file and of its journal.
