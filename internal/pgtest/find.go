@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"runtime"
@@ -71,20 +70,15 @@ func major(dir string) int {
 	return n
 }
 
-// findDocker reports whether a Docker daemon answers.
-func findDocker() bool {
-	return exec.Command("docker", "version", "--format", "{{.Server.Version}}").Run() == nil
-}
-
 // missing returns an error that says how to provide a PostgreSQL on this system.
 func missing() error {
-	how := "install PostgreSQL 14 or later (initdb and postgres), or Docker"
+	how := "install PostgreSQL 14 or later (initdb and postgres)"
 	switch runtime.GOOS {
 	case "darwin":
-		how = `run "brew install postgresql@17", or start Docker`
+		how = `run "brew install postgresql@17"`
 	case "linux":
 		how = `install PostgreSQL 14 or later ("apt-get install postgresql", ` +
-			`"dnf install postgresql-server", "apk add postgresql"), or start Docker`
+			`"dnf install postgresql-server", "apk add postgresql")`
 	}
 	return fmt.Errorf("no PostgreSQL to test against; %s, or set %s to the URL of a superuser", how, envURL)
 }
