@@ -7,7 +7,7 @@ SHELL := /bin/bash
 GO ?= go
 # internal/tools pins the versions of the tools. Go builds them on first use and caches them.
 TOOL := $(GO) tool -modfile=$(CURDIR)/internal/tools/go.mod
-# Runs a command with one PostgreSQL for all of its tests, and prints how many tests used it.
+# Runs a command with one PostgreSQL for all of its tests.
 PGTEST := $(GO) run ./internal/pgtest/cmd --
 # The modules that users import or install. .ci/tag tags them.
 TAGGED := . observe/otelbrim observe/prombrim grpclimit cmd/brim

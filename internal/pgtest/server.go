@@ -38,9 +38,8 @@ type Server struct {
 func NewServer(t testing.TB, conf ...string) *Server {
 	t.Helper()
 	skipShort(t)
-	count(t)
 	s, err := Launch(conf...)
-	return closeAfter(t, s, err)
+	return supervisor.CloseAfter(t, s, err)
 }
 
 // NewStandby starts a standby of s for t alone and closes it at the end of t. It follows s by
@@ -48,20 +47,7 @@ func NewServer(t testing.TB, conf ...string) *Server {
 func (s *Server) NewStandby(t testing.TB, conf ...string) *Server {
 	t.Helper()
 	standby, err := launch(fmt.Sprint("follow ", s.port), conf)
-	return closeAfter(t, standby, err)
-}
-
-func closeAfter(t testing.TB, s *Server, err error) *Server {
-	t.Helper()
-	if err != nil {
-		t.Fatalf("pgtest: %v", err)
-	}
-	t.Cleanup(func() {
-		if err := s.Close(); err != nil {
-			t.Errorf("pgtest: %v", err)
-		}
-	})
-	return s
+	return supervisor.CloseAfter(t, standby, err)
 }
 
 // Launch starts a server for callers that have no testing.TB. The server ends with Close, or with

@@ -3,7 +3,6 @@ package pgtest
 import (
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -17,9 +16,8 @@ import (
 
 // Environment variables.
 const (
-	envURL   = "BRIM_TEST_POSTGRES"       // the URL of a server to use instead of starting one
-	envCount = "BRIM_TEST_POSTGRES_COUNT" // a file; each test that uses PostgreSQL adds a line to it
-	envData  = "BRIM_TEST_POSTGRES_DATA"  // data of a new server, which others may start from a copy of
+	envURL  = "BRIM_TEST_POSTGRES"      // the URL of a server to use instead of starting one
+	envData = "BRIM_TEST_POSTGRES_DATA" // data of a new server, which others may start from a copy of
 )
 
 // shared holds the server of this test binary. It is global because tests share nothing else.
@@ -28,8 +26,7 @@ var shared struct {
 	started bool
 	url     string
 	err     error
-	server  *Server         // nil if BRIM_TEST_POSTGRES names the server
-	tests   map[string]bool // names of the tests that used a PostgreSQL, shared or their own
+	server  *Server // nil if BRIM_TEST_POSTGRES names the server
 }
 
 // admin is one connection for the schemas of all tests: to open another costs a server more than to
@@ -42,8 +39,7 @@ var admin struct {
 // Tests are the tests of a binary: a [*testing.M], or something around one.
 type Tests interface{ Run() int }
 
-// Main is a TestMain. It runs the tests, prints how many used PostgreSQL, stops the shared server
-// and exits.
+// Main is a TestMain. It runs the tests, stops the shared server and exits.
 func Main(m Tests) { os.Exit(Run(m)) }
 
 // Run does the work of Main and returns the exit code, for a TestMain that has more to do.
@@ -51,9 +47,6 @@ func Run(m Tests) (code int) {
 	code = m.Run()
 	shared.Lock()
 	defer shared.Unlock()
-	if len(shared.tests) > 0 {
-		fmt.Printf("pgtest: %d tests used PostgreSQL\n", len(shared.tests))
-	}
 	if admin.conn != nil {
 		_ = admin.conn.Close(context.Background())
 	}
@@ -74,7 +67,6 @@ func URL(t testing.TB) string {
 	if os.Getenv(envURL) == "" {
 		skipShort(t)
 	}
-	count(t)
 	shared.Lock()
 	defer shared.Unlock()
 	if !shared.started {
@@ -150,32 +142,5 @@ func skipShort(t testing.TB) {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("pgtest: -short leaves out the tests that start a PostgreSQL")
-	}
-}
-
-// count records that t uses a PostgreSQL.
-func count(t testing.TB) {
-	t.Helper()
-	shared.Lock()
-	defer shared.Unlock()
-	if shared.tests[t.Name()] {
-		return
-	}
-	if shared.tests == nil {
-		shared.tests = map[string]bool{}
-	}
-	shared.tests[t.Name()] = true
-	path := os.Getenv(envCount)
-	if path == "" {
-		return
-	}
-	f, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
-	if err != nil {
-		t.Fatalf("pgtest: %s: %v", envCount, err)
-	}
-	// A single write keeps the lines of several processes apart.
-	_, err = f.WriteString(t.Name() + "\n")
-	if err := errors.Join(err, f.Close()); err != nil {
-		t.Fatalf("pgtest: %s: %v", envCount, err)
 	}
 }

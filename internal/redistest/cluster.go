@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/brimgo/brim/internal/supervisor"
 )
 
 // Primaries is the number of primaries in a cluster.
@@ -32,17 +34,8 @@ type Cluster struct {
 func NewCluster(t testing.TB, conf ...string) *Cluster {
 	t.Helper()
 	skipShort(t)
-	count(t)
 	c, err := LaunchCluster(true, conf...)
-	if err != nil {
-		t.Fatalf("redistest: %v", err)
-	}
-	t.Cleanup(func() {
-		if err := c.Close(); err != nil {
-			t.Errorf("redistest: %v", err)
-		}
-	})
-	return c
+	return supervisor.CloseAfter(t, c, err)
 }
 
 // LaunchCluster starts a cluster for callers that have no testing.TB. Each primary has one

@@ -36,17 +36,8 @@ type Server struct {
 func NewServer(t testing.TB, conf ...string) *Server {
 	t.Helper()
 	skipShort(t)
-	count(t)
 	s, err := Launch(conf...)
-	if err != nil {
-		t.Fatalf("redistest: %v", err)
-	}
-	t.Cleanup(func() {
-		if err := s.Close(); err != nil {
-			t.Errorf("redistest: %v", err)
-		}
-	})
-	return s
+	return supervisor.CloseAfter(t, s, err)
 }
 
 // NewReplica starts a replica of primary for t alone, waits until it follows, and closes it at the
@@ -83,21 +74,12 @@ const SentinelName = "brim"
 func NewSentinel(t testing.TB, primary *Server) *Server {
 	t.Helper()
 	skipShort(t)
-	count(t)
 	s, err := start(true, []string{
 		fmt.Sprintf("sentinel monitor %s 127.0.0.1 %d 1", SentinelName, primary.port),
 		"sentinel down-after-milliseconds " + SentinelName + " 500",
 		"sentinel failover-timeout " + SentinelName + " 2000",
 	})
-	if err != nil {
-		t.Fatalf("redistest: %v", err)
-	}
-	t.Cleanup(func() {
-		if err := s.Close(); err != nil {
-			t.Errorf("redistest: %v", err)
-		}
-	})
-	return s
+	return supervisor.CloseAfter(t, s, err)
 }
 
 // Launch starts a server for callers that have no testing.TB. The server ends with Close, or with

@@ -19,15 +19,13 @@ var shared struct {
 	sync.Mutex
 	server  *Server
 	cluster *Cluster
-	failed  error           // the first error of a start
-	tests   map[string]bool // names of the tests that used a Redis, shared or their own
+	failed  error // the first error of a start
 }
 
 // Tests are the tests of a binary: a [*testing.M], or the result of [With].
 type Tests interface{ Run() int }
 
-// Main is a TestMain. It runs the tests, prints how many used Redis, stops the shared servers and
-// exits.
+// Main is a TestMain. It runs the tests, stops the shared servers and exits.
 func Main(m Tests) { os.Exit(Run(m)) }
 
 // With returns the tests with the work of [Run] around them, for a TestMain that has more to do,
@@ -43,9 +41,6 @@ func Run(m Tests) (code int) {
 	code = m.Run()
 	shared.Lock()
 	defer shared.Unlock()
-	if len(shared.tests) > 0 {
-		fmt.Printf("redistest: %d tests used Redis\n", len(shared.tests))
-	}
 	var err error
 	if shared.server != nil {
 		err = shared.server.Close()
@@ -66,11 +61,9 @@ func Run(m Tests) (code int) {
 func URL(t testing.TB) string {
 	t.Helper()
 	if url := sharedURL(); url != "" {
-		count(t)
 		return url
 	}
 	skipShort(t)
-	count(t)
 	shared.Lock()
 	defer shared.Unlock()
 	if shared.server == nil && shared.failed == nil {
@@ -101,7 +94,6 @@ func Client(t testing.TB, change ...func(*redis.Options)) *redis.Client {
 func ClusterClient(t testing.TB) *redis.ClusterClient {
 	t.Helper()
 	skipShort(t)
-	count(t)
 	shared.Lock()
 	defer shared.Unlock()
 	if shared.cluster == nil && shared.failed == nil {
@@ -169,15 +161,4 @@ func skipShort(t testing.TB) {
 	if testing.Short() {
 		t.Skip("redistest: -short leaves out the tests that start a Redis")
 	}
-}
-
-// count records that t uses a Redis.
-func count(t testing.TB) {
-	t.Helper()
-	shared.Lock()
-	defer shared.Unlock()
-	if shared.tests == nil {
-		shared.tests = map[string]bool{}
-	}
-	shared.tests[t.Name()] = true
 }

@@ -7,10 +7,12 @@ import (
 	"bufio"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"strconv"
 	"strings"
+	"testing"
 	"time"
 )
 
@@ -24,6 +26,20 @@ type Supervisor struct {
 	line   string // the part of the current line that was read so far
 	starts int    // the number of starts that were asked for
 	gone   int    // the last start whose server is known to have ended
+}
+
+// CloseAfter returns a server that was started for t alone, and closes it at the end of t.
+func CloseAfter[S io.Closer](t testing.TB, server S, err error) S {
+	t.Helper()
+	if err != nil {
+		t.Fatalf("starting a server: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := server.Close(); err != nil {
+			t.Errorf("closing a server: %v", err)
+		}
+	})
+	return server
 }
 
 // Start runs script with the arguments. prepare may change the command before Start runs it; nil

@@ -1,5 +1,5 @@
 // Command cmd runs another command, usually "go test ./...", with one PostgreSQL for all of its
-// tests. At the end it prints how many tests used the server:
+// tests:
 //
 //	go run ./internal/pgtest/cmd [-c CONF]... -- COMMAND ARG...
 //
@@ -10,7 +10,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"flag"
@@ -45,13 +44,7 @@ func run() (code int, err error) {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	names, err := os.CreateTemp("", "brim-pgtest-count-")
-	if err != nil {
-		return 1, err
-	}
-	defer func() { err = errors.Join(err, names.Close(), os.Remove(names.Name())) }()
-
-	env := append(os.Environ(), "BRIM_TEST_POSTGRES_COUNT="+names.Name())
+	env := os.Environ()
 	if os.Getenv("BRIM_TEST_POSTGRES") == "" {
 		server, more, launchErr := pgtest.LaunchFor(conf...)
 		if launchErr != nil {
@@ -72,11 +65,6 @@ func run() (code int, err error) {
 	if exit := (*exec.ExitError)(nil); errors.As(runErr, &exit) {
 		code, runErr = max(exit.ExitCode(), 1), nil // -1 if a signal killed it
 	}
-	lines, err := os.ReadFile(names.Name())
-	if err != nil {
-		return code, errors.Join(runErr, err)
-	}
-	fmt.Printf("PostgreSQL tests run: %d\n", bytes.Count(lines, []byte("\n")))
 	return code, runErr
 }
 
