@@ -231,8 +231,11 @@ func (d decoder) sums(from int64) sums {
 }
 
 func (d decoder) open(from int64) (list []open) {
-	before := from
-	for range d.Count() {
+	n, before := d.Count(), from
+	for range n {
+		if list == nil {
+			list = make([]open, 0, n+1) // a decision adds one
+		}
 		before += d.Int()
 		list = append(list, open{before, d.Int(), d.Bool()})
 	}

@@ -26,17 +26,23 @@ var kinds = strings.Split("spend,record,authorize,increase,capture,release,void,
 func idBytes(id string) []byte {
 	switch {
 	case len(id) == 36 && id[8] == '-' && id[13] == '-' && id[18] == '-' && id[23] == '-':
-		if raw, err := hex.DecodeString(strings.ReplaceAll(id, "-", "")); err == nil && idText(raw) == id {
+		if raw, ok := unhex(nil, id[:8]+id[9:13]+id[14:18]+id[19:23]+id[24:]); ok {
 			return raw
 		}
 	case len(id) == 32:
-		if raw, err := hex.DecodeString("00" + id); err == nil && idText(raw) == id {
+		if raw, ok := unhex([]byte{0}, id); ok {
 			return raw
 		}
 	case len(id) == 16:
 		return []byte("\x00\x00" + id)
 	}
 	return []byte(id)
+}
+
+// unhex appends the bytes of hexadecimal digits in lower case.
+func unhex(b []byte, digits string) ([]byte, bool) {
+	b, err := hex.AppendDecode(b, []byte(digits))
+	return b, err == nil && !strings.ContainsAny(digits, "ABCDEF")
 }
 
 // idText returns the ID that is stored so.
@@ -148,39 +154,48 @@ func moved(e *ledger.Entry) int64 {
 
 // entryColumns returns the arguments of append.sql.
 func (r *rows) entryColumns(list []ledger.Entry) ([]any, error) {
-	n := len(list)
-	account, at, seq := make([]int64, n), make([]time.Time, n), make([]int64, n)
-	used, held, amount := make([]*int64, n), make([]*int64, n), make([]*int64, n)
-	dated, part, spendAmount, expires := make([]*time.Time, n), make([]*int64, n), make([]*int64, n), make([]*time.Time, n)
-	kind, spends, pending, currency := make([]int16, n), make([]*int16, n), make([]*int16, n), make([]string, n)
-	id, spend := make([][]byte, n), make([][]byte, n)
-	tags, refused, credited := make([]*string, n), make([]*string, n), make([]*string, n)
-	for i := range list {
-		e := &list[i]
-		k := slices.Index(kinds, e.Kind)
-		if k < 0 {
+	for _, e := range list {
+		if !slices.Contains(kinds, e.Kind) {
 			return nil, fmt.Errorf("an entry has the kind %q, which this ledger does not know", e.Kind)
 		}
-		if k++; e.Spends {
-			k = -k
-		}
-		account[i], at[i], seq[i], kind[i], currency[i] = r.ids[e.Account], pgrun.Timestamp(e.At), e.Seq, int16(k), e.Currency
-		used[i], held[i], amount[i] = unless(e.Used, 0), unless(e.Held, 0), unless(e.Amount, moved(e))
-		part[i], spendAmount[i], spends[i] = unless(e.Part, e.Seq), unless(e.SpendAmount, e.Amount), unless(int16(e.Count), 0)
-		if e.Part != e.Seq {
-			t := pgrun.Timestamp(e.Dated)
-			dated[i] = &t
-		}
-		pending[i], expires[i] = unless(int16(e.Pending), 0), instant(e.Expires)
-		if id[i] = idBytes(e.RequestID); e.SpendID != e.RequestID {
-			spend[i] = idBytes(e.SpendID)
-		}
-		tags[i], refused[i] = asJSON(e.Tags, len(e.Tags) > 0), asJSON(e.Refused, len(e.Refused) > 0)
-		credited[i] = asJSON(e.Credited, len(e.Credited) > 0)
 	}
 	return []any{
-		account, at, seq, used, held, amount, dated, part, spendAmount, expires, kind, spends, pending, currency,
-		id, spend, tags, refused, credited,
+		column(list, func(e *ledger.Entry) int64 { return r.ids[e.Account] }),
+		column(list, func(e *ledger.Entry) time.Time { return pgrun.Timestamp(e.At) }),
+		column(list, func(e *ledger.Entry) int64 { return e.Seq }),
+		column(list, func(e *ledger.Entry) *int64 { return unless(e.Used, 0) }),
+		column(list, func(e *ledger.Entry) *int64 { return unless(e.Held, 0) }),
+		column(list, func(e *ledger.Entry) *int64 { return unless(e.Amount, moved(e)) }),
+		column(list, func(e *ledger.Entry) *time.Time {
+			if e.Part == e.Seq {
+				return nil
+			}
+			t := pgrun.Timestamp(e.Dated)
+			return &t
+		}),
+		column(list, func(e *ledger.Entry) *int64 { return unless(e.Part, e.Seq) }),
+		column(list, func(e *ledger.Entry) *int64 { return unless(e.SpendAmount, e.Amount) }),
+		column(list, func(e *ledger.Entry) *time.Time { return instant(e.Expires) }),
+		column(list, func(e *ledger.Entry) int16 {
+			kind := int16(1 + slices.Index(kinds, e.Kind))
+			if e.Spends {
+				return -kind
+			}
+			return kind
+		}),
+		column(list, func(e *ledger.Entry) *int16 { return unless(int16(e.Count), 0) }),
+		column(list, func(e *ledger.Entry) *int16 { return unless(int16(e.Pending), 0) }),
+		column(list, func(e *ledger.Entry) string { return e.Currency }),
+		column(list, func(e *ledger.Entry) []byte { return idBytes(e.RequestID) }),
+		column(list, func(e *ledger.Entry) []byte {
+			if e.SpendID == e.RequestID {
+				return nil
+			}
+			return idBytes(e.SpendID)
+		}),
+		column(list, func(e *ledger.Entry) *string { return asJSON(e.Tags, len(e.Tags) > 0) }),
+		column(list, func(e *ledger.Entry) *string { return asJSON(e.Refused, len(e.Refused) > 0) }),
+		column(list, func(e *ledger.Entry) *string { return asJSON(e.Credited, len(e.Credited) > 0) }),
 	}, nil
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/brimgo/brim/internal/pgrun"
 	"github.com/brimgo/brim/spend/ledger"
@@ -133,9 +134,9 @@ func array(numbers []int64) *string {
 	return &text
 }
 
-// column returns a column of rows, one value for each.
-func column[R, T any](rows []R, value func(*R) T) []T {
-	list := make([]T, len(rows))
+// column returns a column of rows, one value for each, as pgx encodes an array without reflection.
+func column[R, T any](rows []R, value func(*R) T) pgtype.FlatArray[T] {
+	list := make(pgtype.FlatArray[T], len(rows))
 	for i := range rows {
 		list[i] = value(&rows[i])
 	}

@@ -116,13 +116,17 @@ func (d *Decoder) take(n int64) []byte {
 
 // Int reads an integer.
 func (d *Decoder) Int() int64 {
+	if len(d.B) > 0 && d.B[0] < 0x80 { // most integers of a value take one byte
+		v := int64(d.B[0]>>1) ^ -int64(d.B[0]&1)
+		d.B = d.B[1:]
+		return v
+	}
 	v, n := binary.Varint(d.B)
 	if n <= 0 {
-		n = -1
-	}
-	if d.take(int64(n)) == nil {
+		d.take(-1)
 		return 0
 	}
+	d.B = d.B[n:]
 	return v
 }
 
