@@ -13,6 +13,7 @@
 //
 //   - the server at BRIM_TEST_POSTGRES;
 //   - the programs initdb and postgres, on PATH or where distributions put them;
+//   - Docker;
 //   - on Debian and its kin, as root, the package postgresql, which pgtest installs.
 //
 // A server ends with the process that started it, even if that process is killed. A shell holds the

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"runtime"
@@ -70,15 +71,20 @@ func major(dir string) int {
 	return n
 }
 
+// findDocker reports whether a Docker daemon answers.
+func findDocker() bool {
+	return exec.Command("docker", "version", "--format", "{{.Server.Version}}").Run() == nil
+}
+
 // missing returns an error that says how to provide a PostgreSQL on this system.
 func missing() error {
-	how := "install PostgreSQL 14 or later (initdb and postgres)"
+	how := "install PostgreSQL 14 or later (initdb and postgres), or Docker"
 	switch runtime.GOOS {
 	case "darwin":
-		how = `run "brew install postgresql@17"`
+		how = `run "brew install postgresql@17", or start Docker`
 	case "linux":
 		how = `install PostgreSQL 14 or later ("apt-get install postgresql", ` +
-			`"dnf install postgresql-server", "apk add postgresql")`
+			`"dnf install postgresql-server", "apk add postgresql"), or start Docker`
 	}
 	return fmt.Errorf("no PostgreSQL to test against; %s, or set %s to the URL of a superuser", how, envURL)
 }

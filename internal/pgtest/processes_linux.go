@@ -12,8 +12,12 @@ import (
 	"time"
 )
 
-// Processes returns the processes of a server that runs, the first one first.
+// Processes returns the processes of a local server that runs, the first one first. A server in
+// Docker answers [errors.ErrUnsupported].
 func (s *Server) Processes() ([]Process, error) {
+	if s.dir == "" {
+		return nil, errors.ErrUnsupported
+	}
 	text, err := os.ReadFile(filepath.Join(s.dir, "pid"))
 	if err != nil {
 		return nil, err
@@ -54,7 +58,7 @@ func stat(pid int) (state byte, parent int) {
 	return fields[0][0], parent
 }
 
-// Signal sends a signal to every process of a server, first to the one that starts the
+// Signal sends a signal to every process of a local server, first to the one that starts the
 // others: after a SIGSTOP, no process is missed.
 func (s *Server) Signal(sig syscall.Signal) error {
 	all, err := s.Processes()
@@ -73,7 +77,7 @@ func (s *Server) Signal(sig syscall.Signal) error {
 	return first
 }
 
-// Kill kills every process of a server at once with SIGKILL. The memory that they share is
+// Kill kills every process of a local server at once with SIGKILL. The memory that they share is
 // gone. What they have written to files is not: the system keeps it. The server recovers at the
 // next Start.
 func (s *Server) Kill() error {

@@ -21,14 +21,22 @@ import (
 	"github.com/brimgo/brim/internal/supervisor"
 )
 
-//go:embed local.sh
-var script string
+var (
+	//go:embed local.sh
+	localScript string
+	//go:embed docker.sh
+	dockerScript string
+)
+
+// image is the Docker image for systems without the programs.
+const image = "postgres:17-alpine"
 
 // Server is a PostgreSQL that this process started. Only one goroutine at a time may call its
 // methods.
 type Server struct {
 	super *supervisor.Supervisor
-	dir   string // holds the configuration, log, data and socket
+	dir   string // holds the configuration, log, data and socket of a local server
+	log   string
 	conf  []string
 	port  int
 }
@@ -43,7 +51,7 @@ func NewServer(t testing.TB, conf ...string) *Server {
 }
 
 // NewStandby starts a standby of s for t alone and closes it at the end of t. It follows s by
-// streaming replication.
+// streaming replication. A server in Docker has no standby.
 func (s *Server) NewStandby(t testing.TB, conf ...string) *Server {
 	t.Helper()
 	standby, err := launch(fmt.Sprint("follow ", s.port), conf)
@@ -65,13 +73,18 @@ func LaunchFor(conf ...string) (s *Server, env []string, err error) {
 	if s, err = launch("init first", append(slices.Clone(telling), conf...)); err != nil {
 		return nil, nil, err
 	}
-	return s, []string{envURL + "=" + s.URL(), envData + "=" + filepath.Join(s.dir, "first")}, nil
+	env = []string{envURL + "=" + s.URL()}
+	if s.dir != "" {
+		env = append(env, envData+"="+filepath.Join(s.dir, "first"))
+	}
+	return s, env, nil
 }
 
 // launch starts a server whose data the command of local.sh makes.
 func launch(command string, conf []string) (*Server, error) {
 	bin := findBinaries(exec.LookPath, places)
-	if bin == "" {
+	docker := bin == "" && findDocker()
+	if bin == "" && !docker {
 		err := supervisor.Install(os.Stderr, "postgresql")
 		if bin = findBinaries(exec.LookPath, places); errors.Is(err, errors.ErrUnsupported) || err == nil && bin == "" {
 			err = missing()
@@ -87,7 +100,12 @@ func launch(command string, conf []string) (*Server, error) {
 			return nil, err
 		}
 		s := &Server{conf: conf, port: port}
-		if err = s.init(bin, command); err == nil {
+		if docker {
+			err = s.initDocker()
+		} else {
+			err = s.initLocal(bin, command)
+		}
+		if err == nil {
 			if err = s.Start(); err == nil {
 				return s, nil
 			}
@@ -100,14 +118,14 @@ func launch(command string, conf []string) (*Server, error) {
 	}
 }
 
-func (s *Server) init(bin, command string) error {
+func (s *Server) initLocal(bin, command string) error {
 	dir, err := os.MkdirTemp(serverDir(os.TempDir(), os.Geteuid() == 0), "brim-pg-")
 	if err != nil {
 		return err
 	}
-	s.dir = dir
+	s.dir, s.log = dir, filepath.Join(dir, "log")
 	prepare := func(cmd *exec.Cmd) error { return Unprivileged(cmd, dir) }
-	if s.super, err = supervisor.Start(script, prepare, dir, bin); err != nil {
+	if s.super, err = supervisor.Start(localScript, prepare, dir, bin); err != nil {
 		return errors.Join(err, os.RemoveAll(dir))
 	}
 	return s.explain(s.super.Ask(command, 2*time.Minute))
@@ -134,6 +152,29 @@ func serverDir(tmp string, root bool) string {
 	}
 }
 
+func (s *Server) initDocker() error {
+	f, err := os.CreateTemp("", "brim-pg-*.log")
+	if err != nil {
+		return err
+	}
+	s.log = f.Name()
+	if err := f.Close(); err != nil {
+		return err
+	}
+	name := fmt.Sprintf("brim-pgtest-%d-%d", os.Getpid(), s.port)
+	args := []string{
+		name, s.log, "--label", "brim.pgtest=" + strconv.Itoa(os.Getpid()), "--env", "POSTGRES_HOST_AUTH_METHOD=trust",
+		"--publish", fmt.Sprintf("127.0.0.1:%d:5432", s.port), image,
+	}
+	for _, line := range s.conf {
+		args = append(args, "-c", line)
+	}
+	if s.super, err = supervisor.Start(dockerScript, nil, args...); err != nil {
+		return errors.Join(err, os.Remove(s.log))
+	}
+	return s.explain(s.super.Ask("init", 10*time.Minute)) // Docker may have to fetch the image
+}
+
 // URL returns the URL of a superuser on 127.0.0.1. It stays the same when the server stops and
 // starts.
 func (s *Server) URL() string {
@@ -147,15 +188,20 @@ func (s *Server) Pool(t testing.TB) *pgxpool.Pool {
 }
 
 // Start starts a stopped server and waits until it answers. Each element of more is a line of
-// configuration that holds until the next Start.
+// configuration that holds until the next Start. A server in Docker refuses more lines: it keeps
+// those that it was created with.
 func (s *Server) Start(more ...string) error {
-	lines := append([]string{
-		"listen_addresses='127.0.0.1'", "port=" + strconv.Itoa(s.port), "unix_socket_directories='" + s.dir + "'",
-		"max_connections=400",
-	}, s.conf...)
-	conf := strings.Join(append(lines, more...), "\n") + "\n"
-	if err := os.WriteFile(filepath.Join(s.dir, "conf"), []byte(conf), 0o644); err != nil {
-		return err
+	if s.dir != "" {
+		lines := append([]string{
+			"listen_addresses='127.0.0.1'", "port=" + strconv.Itoa(s.port), "unix_socket_directories='" + s.dir + "'",
+			"max_connections=400",
+		}, s.conf...)
+		conf := strings.Join(append(lines, more...), "\n") + "\n"
+		if err := os.WriteFile(filepath.Join(s.dir, "conf"), []byte(conf), 0o644); err != nil {
+			return err
+		}
+	} else if len(more) > 0 {
+		return errors.New("a server in Docker cannot be configured anew")
 	}
 	if err := s.super.Ask("start", time.Minute); err != nil {
 		return s.explain(err)
@@ -195,11 +241,8 @@ func (s *Server) Close() error {
 	return err
 }
 
-// log is the path of the server's log.
-func (s *Server) log() string { return filepath.Join(s.dir, "log") }
-
 // explain adds the end of the server's log to an error.
-func (s *Server) explain(err error) error { return supervisor.Explain(err, s.log()) }
+func (s *Server) explain(err error) error { return supervisor.Explain(err, s.log) }
 
 func ping(url string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)

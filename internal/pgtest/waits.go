@@ -18,9 +18,10 @@ var telling = []string{
 // during which one file took a second to reach the disk.
 var wait = regexp.MustCompile(`still waiting for |acquired \S+ on .* after |duration: .* statement: |duration: .* execute |longest=[1-9]`)
 
-// Waits returns the last most lines of the server's log that tell of waits.
+// Waits returns the last most lines of the server's log that tell of waits. Docker keeps the log of a
+// server in a container.
 func (s *Server) Waits(most int) (lines []string, err error) {
-	f, err := os.Open(s.log())
+	f, err := os.Open(s.log)
 	if err != nil {
 		return nil, err
 	}
