@@ -25,20 +25,14 @@ var shared struct {
 // Tests are the tests of a binary: a [*testing.M], or the result of [With].
 type Tests interface{ Run() int }
 
-// Main is a TestMain. It runs the tests, stops the shared servers and exits.
-func Main(m Tests) { os.Exit(Run(m)) }
-
-// With returns the tests with the work of [Run] around them, for a TestMain that has more to do,
-// such as pgtest.Main or goleak.VerifyTestMain.
+// With returns tests that stop the shared servers when they have run, for a TestMain that has more to
+// do, such as pgtest.Main or goleak.VerifyTestMain.
 func With(m Tests) Tests { return with{m} }
 
 type with struct{ Tests }
 
-func (w with) Run() int { return Run(w.Tests) }
-
-// Run does the work of Main and returns the exit code.
-func Run(m Tests) (code int) {
-	code = m.Run()
+func (w with) Run() (code int) {
+	code = w.Tests.Run()
 	shared.Lock()
 	defer shared.Unlock()
 	var err error

@@ -12,7 +12,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/brimgo/brim/internal/kv"
 	"github.com/brimgo/brim/internal/load"
@@ -189,29 +188,6 @@ func TestCompare(t *testing.T) {
 	now.Machine = []string{"go2"}
 	if text, err := compare(ran(times(20)), now, none); err != nil || !strings.Contains(text, "go1, and these of go2") {
 		t.Errorf("a subject that was not chosen is missing, and the versions differ: %v; %s", err, text)
-	}
-}
-
-func TestNote(t *testing.T) {
-	const us = time.Microsecond
-	for _, c := range []struct {
-		name          string
-		before, after time.Duration
-		want          span
-		why           string
-	}{
-		{"within a slot", 5200 * us, 5300 * us, span{5, 5}, "calls that are served from memory end at once"},
-		{"over a border", 5900 * us, 6200 * us, span{5, 6}, "the units may have been admitted on either side"},
-		{"near the end of a slot", 5800 * us, 5995 * us, span{5, 6}, "the server's clock may have been in the next slot already"},
-		{"near its beginning", 6005 * us, 6100 * us, span{5, 6}, "the server's clock may have been in the slot before"},
-		{"at the beginning of the run", 0, 10 * us, span{0, 0}, "no slot comes before the first"},
-		{"after the end of the slots", 9500 * us, 9600 * us, span{9, 9}, "a late answer counts, too"},
-	} {
-		caller := caller{slots: make([]uint32, 8), spans: admitted{}}
-		caller.note(c.before, c.after, 3)
-		if got := caller.all(); len(got) != 1 || got[c.want] != 3 {
-			t.Errorf("%s: %v, want %v: %s", c.name, got, c.want, c.why)
-		}
 	}
 }
 

@@ -86,58 +86,13 @@ func TestModels(t *testing.T) {
 		want      porcupine.CheckResult
 	}{
 		{
-			"in order", "the second fill finds the first", exact,
-			[]*call{fillOf(1, 2, 5, 5, store.IfFits), fillOf(3, 4, 2, 7, store.IfFits)},
-			porcupine.Ok,
-		},
-		{
-			"lost", "the second fill must find the first", exact,
-			[]*call{fillOf(1, 2, 5, 5, store.IfFits), fillOf(3, 4, 2, 2, store.IfFits)},
-			porcupine.Illegal,
-		},
-		{
-			"at the same time", "either order is possible", exact,
-			[]*call{fillOf(1, 4, 5, 7, store.IfFits), fillOf(2, 3, 2, 2, store.IfFits)},
-			porcupine.Ok,
-		},
-		{
-			"wrongly refused", "2 units fit", exact,
-			[]*call{fillOf(1, 2, 5, 5, store.IfFits), refusedOf(fillOf(3, 4, 2, 5, store.IfFits), false)},
-			porcupine.Illegal,
-		},
-		{
-			"too many", "12 units do not fit", exact,
-			[]*call{fillOf(1, 2, 12, 12, store.IfFits)},
-			porcupine.Illegal,
-		},
-		{
 			"not seen yet", "the server may commit after the read, until it has ended", exact,
 			[]*call{unknownOf(1, 6, 5, store.IfFits), readOf(2, 3, 0), readOf(4, 5, 5), readOf(7, 8, 5)},
 			porcupine.Ok,
 		},
 		{
-			"never", "the call may have been lost", exact,
-			[]*call{unknownOf(1, 6, 5, store.IfFits), readOf(7, 8, 0)},
-			porcupine.Ok,
-		},
-		{
 			"after the end", "a server that has ended commits nothing", exact,
 			[]*call{unknownOf(1, 4, 5, store.IfFits), readOf(5, 6, 0), readOf(7, 8, 5)},
-			porcupine.Illegal,
-		},
-		{
-			"twice", "the call has one effect", exact,
-			[]*call{unknownOf(1, 6, 5, store.IfFits), readOf(7, 8, 10)},
-			porcupine.Illegal,
-		},
-		{
-			"leaked", "5 units leak in 5 seconds", exact,
-			[]*call{fillOf(1, 2, 7, 7, store.IfFits), late(readOf(3, 4, 2), 5)},
-			porcupine.Ok,
-		},
-		{
-			"leaked twice", "only 5 units leak in 5 seconds", exact,
-			[]*call{fillOf(1, 2, 7, 7, store.IfFits), late(readOf(3, 4, 0), 5)},
 			porcupine.Illegal,
 		},
 		{
@@ -176,13 +131,6 @@ func TestModels(t *testing.T) {
 			porcupine.Ok,
 		},
 		{
-			"crash after Sync", "Sync made it last", weak,
-			[]*call{
-				fillOf(1, 2, 5, 5, store.IfFits), only(history.Sync, 3, 4, 0), only(crash, 5, 6, 0), readOf(7, 8, 0),
-			},
-			porcupine.Illegal,
-		},
-		{
 			"late crash", "the call is older than the time that a crash may take back", weak,
 			[]*call{fillOf(1, 2, 5, 5, store.IfFits), only(crash, 3, 4, time.Hour), readOf(5, 6, 0)},
 			porcupine.Illegal,
@@ -218,11 +166,6 @@ func TestModels(t *testing.T) {
 		{
 			"lease wastes", "allotments fill half of the bucket at most", &leaseModel{limit: limits[0], share: 0.5},
 			[]*call{fillOf(1, 2, 4, 4, store.IfFits), refusedOf(fillOf(3, 4, 1, 10, store.IfFits), false)},
-			porcupine.Illegal,
-		},
-		{
-			"lease mints", "11 units do not fit", &leaseModel{limit: limits[0], share: 0.5},
-			[]*call{fillOf(1, 2, 5, 5, store.IfFits), fillOf(3, 4, 6, 0, store.IfFits)},
 			porcupine.Illegal,
 		},
 	} {
