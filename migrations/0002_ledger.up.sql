@@ -9,14 +9,15 @@
 -- With five CHECKs, on seq, part, amount, dated and kind, an INSERT of 20,000 entries took 160, 174
 -- and 252 ms instead of 152, 160 and 219 (PostgreSQL 15, medians of 25 runs each, in turn).
 
--- The working set of decisions: one small row per account. Every decision rewrites the row. Neither
--- index has a column that changes, so the updates are heap-only. Only package spend reads state,
+-- The working set of decisions: one small row per account. Every decision rewrites the row. Few decisions
+-- change a column of an index, so nearly all updates are heap-only. Only package spend reads state,
 -- whose content follows from the entries, and rules, its part that most decisions leave as it is. The
 -- id stands for the account in all other tables, so a new name is a change of one row. Columns that
 -- seldom change come first, because the log has an update from the first byte that differs.
 CREATE TABLE IF NOT EXISTS {{schema}}.{{accounts}} (
     id          bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     pruned      pg_catalog.timestamptz,
+    due         pg_catalog.timestamptz,
     key         pg_catalog.text COLLATE pg_catalog."C" NOT NULL UNIQUE,
     rules       pg_catalog.bytea,
     watch       bigint[],
@@ -39,10 +40,15 @@ CREATE TABLE IF NOT EXISTS {{schema}}.{{accounts}} (
     vacuum_truncate = false
 );
 
+-- Prune finds the accounts of a budget by this index, whose keys begin with the name of the budget.
+CREATE INDEX IF NOT EXISTS {{accounts_due}}
+    ON {{schema}}.{{accounts}} (pg_catalog.split_part(key, '/'::pg_catalog.text, 1), due, id) WHERE due IS NOT NULL;
+
 COMMENT ON TABLE {{schema}}.{{accounts}} IS
     'Working sets of spend accounts. '
     'The key is the name of the budget, a slash, and the name of the account.';
 COMMENT ON COLUMN {{schema}}.{{accounts}}.pruned IS 'No rule needs the entries of the account up to that time; null for none.';
+COMMENT ON COLUMN {{schema}}.{{accounts}}.due IS 'Before that time Prune has nothing to do on the account; null for never.';
 COMMENT ON COLUMN {{schema}}.{{accounts}}.watch IS
     'Pairs of a date and a width in microseconds. '
     'Entries after the date leave the window when they are older than the width.';

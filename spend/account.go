@@ -26,6 +26,7 @@ type account struct {
 	watch   []ledger.Watch // of the account as it is stored
 	ends    []end          // of the holds that expire after time, in that order
 	pruned  int64          // entries up to this time may have been removed; minTime if none was
+	due     int64          // as it is stored: the earliest time at which Prune may have something to do; 0 for never
 	mends   []mend         // oldest first
 	frozen  string         // why the account declines; empty if it does not
 	plan    string         // whose rules the account has; empty for those of the budget
@@ -107,7 +108,7 @@ func (b *Budgets) loadBare(budget *checkedBudget, snap ledger.Snapshot, key stri
 	}
 	a := &account{
 		key: key, budget: budget, unit: budget.Currency, snap: snap, keepIDs: b.keepIDs.Microseconds(),
-		watch: stored.Watch, time: minTime, pruned: minTime,
+		watch: stored.Watch, time: minTime, pruned: minTime, due: stored.Due,
 	}
 	if stored.Pruned != 0 {
 		a.pruned = stored.Pruned
@@ -211,6 +212,14 @@ func (a *account) holds(upto int64, limit int) (held []*spend, next int64, err e
 		held = append(held, sp)
 	}
 	return held, next, nil
+}
+
+// sooner returns the earlier one of two times, of which 0 is none.
+func sooner(s, t int64) int64 {
+	if s == 0 || t != 0 && t < s {
+		return t
+	}
+	return s
 }
 
 // ending returns the end t as it is stored. A stored 0 means that there is no end, so an end at 0

@@ -3,6 +3,7 @@ package spend
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/brimgo/brim/spend/internal/book"
@@ -70,7 +71,7 @@ func (u *tally) advance(a *account, last, now int64) error {
 		}
 	case u.countedSeq < a.seq:
 		// A process with an older budget, which lacks the rule, has decided since.
-		missed, err := a.snap.Since(a.key, ledger.Position{At: u.countedAt, Seq: u.countedSeq})
+		missed, err := a.snap.Since(a.key, ledger.Position{At: u.countedAt, Seq: u.countedSeq}, math.MaxInt)
 		if err != nil {
 			return err
 		}

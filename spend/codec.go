@@ -46,7 +46,7 @@ func (t *attempt) changes(out *Decision) *ledger.Changes {
 
 // stored returns the account in the form that the ledger keeps.
 func (a *account) stored() ledger.Account {
-	acc := ledger.Account{Key: a.key}
+	acc := ledger.Account{Key: a.key, Due: sooner(sooner(a.due, a.expiresAt()), ending(a.time+a.keepIDs))}
 	if a.pruned != minTime {
 		acc.Pruned = a.pruned
 	}

@@ -25,8 +25,8 @@ func (s working) Entries(account string, after, upto int64, limit int) ([]ledger
 	return list, through, err
 }
 
-func (s working) Since(account string, after ledger.Position) ([]ledger.Entry, error) {
-	list, err := s.Snapshot.Since(account, after)
+func (s working) Since(account string, after ledger.Position, limit int) ([]ledger.Entry, error) {
+	list, err := s.Snapshot.Since(account, after, limit)
 	s.w.read += len(list)
 	return list, err
 }

@@ -49,7 +49,7 @@ func (b *Budgets) export(ctx context.Context, o *ExportOptions) iter.Seq2[Entry,
 			}
 		}
 		for {
-			keys, err := b.ledger.Accounts(ctx, b.main.prefix(), after, historyPage)
+			keys, next, err := b.ledger.Accounts(ctx, b.main.prefix(), after, 0, historyPage)
 			if err != nil {
 				yield(Entry{}, err)
 				return
@@ -59,10 +59,9 @@ func (b *Budgets) export(ctx context.Context, o *ExportOptions) iter.Seq2[Entry,
 					return
 				}
 			}
-			if len(keys) < historyPage {
+			if after = next; after == "" {
 				return
 			}
-			after = keys[len(keys)-1]
 		}
 	}
 }

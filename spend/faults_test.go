@@ -151,8 +151,8 @@ func (l *listless) History(context.Context, string, ledger.Position, int) ([]led
 	return nil, l.err
 }
 
-func (l *listless) Accounts(context.Context, string, string, int) ([]string, error) {
-	return nil, l.err
+func (l *listless) Accounts(context.Context, string, string, int64, int) ([]string, string, error) {
+	return nil, "", l.err
 }
 
 func TestFailingLists(t *testing.T) {

@@ -35,7 +35,7 @@ func (b *Budgets) ForgetRule(ctx context.Context, rule, reason string) (accounts
 	if err := checkReason(reason); err != nil {
 		return 0, err
 	}
-	damage, err := b.eachPage(c.ctx, func(page []string) error {
+	damage, err := b.eachPage(c.ctx, 0, func(page []string) error {
 		jobs, had := make([]*ledger.Job, len(page)), make([]bool, len(page))
 		for i, key := range page {
 			jobs[i] = b.forgetJob(key, rule, reason, &had[i])
@@ -71,6 +71,7 @@ func (b *Budgets) forgetJob(key, rule, reason string, had *bool) *ledger.Job {
 		if err := a.add(ledger.Entry{Kind: kindForget, Tags: map[string]string{"rule": rule, "reason": reason}}); err != nil {
 			return nil, err
 		}
+		a.due = ending(snap.Now()) // Prune may drop the entries that the rule has needed
 		return a.bare(), nil
 	}}
 }

@@ -223,8 +223,8 @@ func (l down) History(context.Context, string, ledger.Position, int) ([]ledger.E
 	return nil, l.err
 }
 
-func (l down) Accounts(context.Context, string, string, int) ([]string, error) {
-	return nil, l.err
+func (l down) Accounts(context.Context, string, string, int64, int) ([]string, string, error) {
+	return nil, "", l.err
 }
 
 // Each failed call of a public method is one End, whatever failed.

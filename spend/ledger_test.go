@@ -109,11 +109,11 @@ func (s *snapshot) Entries(account string, after, upto int64, limit int) ([]ledg
 	return s.Snapshot.Entries(account, after, upto, limit)
 }
 
-func (s *snapshot) Since(account string, after ledger.Position) ([]ledger.Entry, error) {
+func (s *snapshot) Since(account string, after ledger.Position, limit int) ([]ledger.Entry, error) {
 	if err := s.before(); err != nil {
 		return nil, err
 	}
-	entries, err := s.Snapshot.Since(account, after)
+	entries, err := s.Snapshot.Since(account, after, limit)
 	if s.since != nil {
 		entries = s.since(slices.Clone(entries))
 	}

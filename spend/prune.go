@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"sort"
 	"sync"
 
 	"github.com/brimgo/brim/spend/ledger"
@@ -20,7 +22,10 @@ type PruneResult struct {
 // Prune ends the expired holds of accounts that no decision has touched since,
 // and removes data that is no longer needed: entries older than every window and
 // than [Options.KeepIDs], and IDs older than KeepIDs that have no open hold. It
-// keeps the entries of open holds, and all that follow them.
+// keeps the entries of open holds, and all that follow them. It visits the accounts
+// on which there may be something to do. If it finds that the entries of an account
+// are still needed, it looks at it again after a sixteenth of KeepIDs at the latest, or
+// when the longest window of this process ends.
 //
 // Prune covers the accounts of the main budget. It reasons from the figures that each account
 // stores, and not from the rules of this process alone: an account keeps the entries that any rule
@@ -44,12 +49,17 @@ type PruneResult struct {
 func (b *Budgets) Prune(ctx context.Context) (done PruneResult, err error) {
 	c := b.begin(ctx, "prune")
 	defer c.end(&err)
-	prefix := b.main.prefix()
-	reach, err := b.reach(c.ctx)
-	if err != nil {
+	now := new(int64)
+	if err := b.view(c.ctx, &action{}, func(t *attempt) error { *now = ending(t.now); return nil }); err != nil {
 		return done, err
 	}
-	damage, err := b.eachPage(c.ctx, func(keys []string) error {
+	reach := int64(-1) // until an account is due
+	damage, err := b.eachPage(c.ctx, *now, func(keys []string) (err error) {
+		if reach < 0 {
+			if reach, err = b.reach(c.ctx); err != nil {
+				return err
+			}
+		}
 		expired, err := b.pruneAccounts(&c, keys, reach)
 		done.Expired += expired
 		return err
@@ -57,38 +67,34 @@ func (b *Budgets) Prune(ctx context.Context) (done PruneResult, err error) {
 	if err != nil {
 		return done, err
 	}
-	cutoff := new(int64)
-	err = b.view(c.ctx, &action{}, func(t *attempt) error {
-		*cutoff = t.now - b.keepIDs.Microseconds()
-		return nil
-	})
-	if err == nil {
-		done.Requests, err = b.ledger.PruneRequests(c.ctx, prefix, *cutoff)
-	}
+	done.Requests, err = b.ledger.PruneRequests(c.ctx, b.main.prefix(), *now-b.keepIDs.Microseconds())
 	if err != nil {
 		return done, fmt.Errorf("spend: pruning IDs: %w", err)
 	}
 	return done, damage
 }
 
-// eachPage calls f with all accounts of the main budget, in parts. An error of f that is ErrCorrupt
-// belongs to damaged accounts alone: eachPage goes on, and returns the first of these as damage.
-func (b *Budgets) eachPage(ctx context.Context, f func(keys []string) error) (damage, err error) {
+// eachPage calls f with the accounts of the main budget that are due by a time, or with all if that
+// is 0, in parts. An error of f that is ErrCorrupt belongs to damaged accounts alone: eachPage goes on,
+// and returns the first of these as damage.
+func (b *Budgets) eachPage(ctx context.Context, due int64, f func(keys []string) error) (damage, err error) {
 	for after := ""; ; {
-		keys, err := b.ledger.Accounts(ctx, b.main.prefix(), after, historyPage)
+		keys, next, err := b.ledger.Accounts(ctx, b.main.prefix(), after, due, historyPage)
 		if err != nil {
 			return damage, err
 		}
-		switch err := f(keys); {
+		if len(keys) > 0 {
+			err = f(keys)
+		}
+		switch {
 		case errors.Is(err, store.ErrCorrupt):
 			damage = cmp.Or(damage, err)
 		case err != nil:
 			return damage, err
 		}
-		if len(keys) < historyPage {
+		if after = next; after == "" {
 			return damage, nil
 		}
-		after = keys[len(keys)-1]
 	}
 }
 
@@ -96,11 +102,11 @@ func (b *Budgets) eachPage(ctx context.Context, f func(keys []string) error) (da
 // in all plans, and those that have decided on one of the accounts within KeepIDs. A rule counts
 // the entries of an account on which it has not decided yet, so one account tells for all.
 func (b *Budgets) reach(ctx context.Context) (int64, error) {
-	longest := b.keepIDs.Microseconds()
+	longest := b.longest()
 	for _, r := range b.main.allRules() {
 		longest = max(longest, r.reach())
 	}
-	_, err := b.eachPage(ctx, func(keys []string) error {
+	_, err := b.eachPage(ctx, 0, func(keys []string) error {
 		job, page := &ledger.Job{Accounts: keys}, new(int64)
 		job.Run = func(snap ledger.Snapshot) (*ledger.Changes, error) {
 			*page = 0
@@ -121,6 +127,17 @@ func (b *Budgets) reach(ctx context.Context) (int64, error) {
 		return err
 	})
 	return longest, err
+}
+
+// longest returns the longest one of KeepIDs and the windows of this process's rules.
+func (b *Budgets) longest() int64 {
+	longest := b.keepIDs.Microseconds()
+	for _, r := range b.main.allRules() {
+		if r.kind != lifetime {
+			longest = max(longest, r.reach())
+		}
+	}
+	return longest
 }
 
 // reachOf returns how far back the rules of other processes need entries that have decided on an
@@ -198,12 +215,25 @@ func (b *Budgets) pruneAccount(ctx context.Context, key string, reach int64, don
 	return nil
 }
 
+// expiresAt returns the time from which Prune may end a hold of the account, or 0.
+func (a *account) expiresAt() int64 {
+	if a.next != 0 && a.next <= a.time {
+		return min(a.next, ending(a.snap.Now())) // the account may be ahead
+	}
+	return a.next
+}
+
+// again is the part of KeepIDs after which Prune looks again at an account whose entries others still
+// need, such as a rule of another process or an open hold.
+const again = 16
+
 // mostDropped is about the largest number of entries that one decision drops: nobody waits long for
 // the account.
 const mostDropped = 1024
 
-// pruneJob returns a job that ends expired holds of an account and drops the entries that
-// nothing needs. It changes nothing if there are none.
+// pruneJob returns a job that ends expired holds of an account, drops the entries that nothing needs,
+// and sets the time at which the account is due next. Decisions only lower that time, and only if it
+// is later than they need: an update that changes it writes to all indexes of accounts.
 func (b *Budgets) pruneJob(key string, reach int64, out *pruned) *ledger.Job {
 	return &ledger.Job{Accounts: []string{key}, Run: func(snap ledger.Snapshot) (*ledger.Changes, error) {
 		a, err := b.advanceBare(snap, key)
@@ -226,29 +256,48 @@ func (b *Budgets) pruneJob(key string, reach int64, out *pruned) *ledger.Job {
 		for _, e := range a.ends {
 			upto = min(upto, e.since-1)
 		}
-		if upto > a.pruned {
-			old, through, err := snap.Entries(key, minTime, upto, mostDropped)
-			if err != nil {
+		if upto == 0 { // stands for none
+			upto--
+		}
+		var old []ledger.Entry
+		for limit := horizon; ; limit = mostDropped {
+			if old, err = snap.Since(key, ledger.Position{At: minTime}, limit); err != nil {
 				return nil, err
 			}
-			switch { // a correction is dated before it happens
-			case len(old) == 0:
-				upto = minTime
-			case through < upto:
-				upto, out.more = through, true
+			if n := len(old); n < limit || limit == mostDropped || old[n-1].At > upto {
+				break
 			}
 		}
-		if upto <= a.pruned {
-			if len(a.closed) == 0 {
+		n := sort.Search(len(old), func(i int) bool { return old[i].At > upto })
+		if n == len(old) && n >= mostDropped {
+			upto, out.more = old[n-1].At, true
+		}
+		due := a.due
+		if rest := slices.Concat(old[n:], a.added); !out.more {
+			if due = a.expiresAt(); len(rest) > 0 {
+				at := rest[0].At + b.longest()
+				if at <= now {
+					at = now + b.keepIDs.Microseconds()/again
+				}
+				due = sooner(due, ending(at))
+			}
+		}
+		if n == 0 && len(a.closed) == 0 {
+			if due == a.due {
 				return nil, nil
 			}
-			return a.bare(), nil
+			stored, err := snap.Account(key)
+			stored.Due = due
+			return &ledger.Changes{Accounts: []ledger.Account{stored}}, err
 		}
-		if a.pruned = upto; upto == 0 {
-			a.pruned = -1 // 0 stands for none
+		if n > 0 {
+			a.pruned = upto
 		}
 		c := a.bare()
-		c.Drop = []ledger.Drop{{Account: key, At: upto}}
+		if n > 0 {
+			c.Drop = []ledger.Drop{{Account: key, At: upto}}
+		}
+		c.Accounts[0].Due = due
 		return c, nil
 	}}
 }

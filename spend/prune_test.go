@@ -1,8 +1,10 @@
 package spend_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -240,7 +242,7 @@ func TestPruneBesideDamage(t *testing.T) {
 		c       string // the rule of the other process counts the account, although it has not decided on it
 	}{
 		{90 * day, 1, "[expire authorize]", "[spend]"},
-		{time.Microsecond, 0, "[expire authorize]", "[]"}, // the account that the rule has decided on keeps them
+		{6 * day, 0, "[expire authorize]", "[]"}, // the account that the rule has decided on keeps them
 	} {
 		l.now = l.now.Add(c.after)
 		done, err := b.Prune(t.Context())
@@ -285,6 +287,55 @@ func TestPruneForARule(t *testing.T) {
 		}
 		if got := left(t, b, "a"); got != c.want {
 			t.Errorf("%s: the entries left are %s, want %s", name, got, c.want)
+		}
+	}
+}
+
+// deciding is a ledger that counts decisions.
+type deciding struct {
+	ledger.Ledger
+	n int
+}
+
+func (l *deciding) Decide(ctx context.Context, job *ledger.Job) error {
+	l.n++
+	return l.Ledger.Decide(ctx, job)
+}
+
+// TestPruneVisitsDueAccounts: Prune decides on an account when a hold may have expired or an entry may
+// have become needless, and not again while others need its entries, but for now and then.
+func TestPruneVisitsDueAccounts(t *testing.T) {
+	window := spend.Rolling("window", cents(1000), day)
+	for name, c := range map[string]struct {
+		rules   []spend.Rule // of another process, beside the window
+		ttl     time.Duration
+		visited []int // days from the beginning on which Prune decides, of the first 100
+	}{
+		"nothing else":                      {nil, 0, []int{90}},
+		"a hold":                            {nil, 7 * day, []int{7, 90, 97}},
+		"a hold that keeps the entries":     {nil, 95 * day, []int{90, 95}},
+		"a longer rule, in another process": {[]spend.Rule{spend.Rolling("long", cents(1000), 300*day)}, 0, []int{90, 96}},
+	} {
+		l := newTestLedger(t)
+		b, other := budgets(t, l, window), budgets(t, l, append([]spend.Rule{window}, c.rules...)...)
+		charge(t, other, "s", 1)
+		if c.ttl > 0 {
+			hold(t, other, "h", 1, c.ttl)
+		}
+		counting, visited := &deciding{Ledger: l}, []int(nil)
+		b = b.With(counting)
+		for n := range 100 {
+			before := counting.n
+			if _, err := b.Prune(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if counting.n > before {
+				visited = append(visited, n)
+			}
+			l.now = l.now.Add(day)
+		}
+		if !slices.Equal(visited, c.visited) {
+			t.Errorf("%s: Prune decides on the days %v; want %v", name, visited, c.visited)
 		}
 	}
 }

@@ -3,6 +3,7 @@ package spend
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/brimgo/brim/spend/ledger"
@@ -28,7 +29,7 @@ func (b *Budgets) Verify(ctx context.Context, account string) (err error) {
 		if err != nil {
 			return nil, err
 		}
-		entries, err := snap.Since(key, ledger.Position{At: minTime})
+		entries, err := snap.Since(key, ledger.Position{At: minTime}, math.MaxInt)
 		if err != nil {
 			return nil, err
 		}

@@ -45,7 +45,7 @@ func (a *app) openLedger(ctx context.Context, create bool) (*openedLedger, error
 	}
 	l, err := ledgerIn(s.Store)
 	if err == nil && s.Postgres != nil {
-		_, err = l.Accounts(ctx, "", "", 1) // missing tables must show before any work begins
+		_, _, err = l.Accounts(ctx, "", "", 0, 1) // missing tables must show before any work begins
 	}
 	if err != nil {
 		return nil, openError{errors.Join(inFile(p, err), s.Close())}

@@ -77,14 +77,14 @@ func (n Names) Qualified() string { return Quote(n.schema) + "." + Quote(n.table
 // use in a statement.
 func (n Names) QualifiedVersions() string { return Quote(n.schema) + "." + Quote(n.Versions()) }
 
-// ledger are the suffixes of the tables that package spend keeps beside the buckets, of two indexes
+// ledger are the suffixes of the tables that package spend keeps beside the buckets, of three indexes
 // and of a view.
-var ledger = [...]string{"accounts", "entries", "entries_dated", "requests", "requests_at", "spends", "holds", "ledger"}
+var ledger = [...]string{"accounts", "accounts_due", "entries", "entries_dated", "requests", "requests_at", "spends", "holds", "ledger"}
 
 // Ledger returns the tables of package spend, unquoted. They are in the same schema.
 func (n Names) Ledger() (tables []string) {
 	for _, name := range ledger {
-		if name != "entries_dated" && name != "requests_at" && name != "ledger" {
+		if name != "accounts_due" && name != "entries_dated" && name != "requests_at" && name != "ledger" {
 			tables = append(tables, n.table+"_"+name)
 		}
 	}
@@ -99,8 +99,8 @@ func (n Names) Ledger() (tables []string) {
 //	{{'schema'}}  the schema as a string literal
 //	{{accounts}}, {{entries}}, {{requests}}, {{spends}}, {{holds}}
 //	              the tables of package spend, named after the table of buckets
-//	{{entries_dated}}, {{requests_at}}
-//	              indexes on the tables of entries and requests
+//	{{accounts_due}}, {{entries_dated}}, {{requests_at}}
+//	              indexes on the tables of accounts, entries and requests
 //	{{ledger}}    a view of the entries
 //
 // The pairs in more are further placeholders, each with its replacement. Render does not look

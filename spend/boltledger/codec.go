@@ -54,6 +54,7 @@ func entryKey(account string, letter byte, at, seq int64) []byte {
 func encodeAccount(a *ledger.Account) *book.Encoder {
 	e := newEncoder()
 	e.Int(a.Pruned)
+	e.Int(a.Due)
 	e.Bytes(a.Rules)
 	e.Bytes(a.State)
 	return e
@@ -61,7 +62,7 @@ func encodeAccount(a *ledger.Account) *book.Encoder {
 
 func decodeAccount(name string, value []byte) (ledger.Account, error) {
 	d := open("an account", value)
-	a := ledger.Account{Key: name, Pruned: d.Int(), Rules: d.Bytes(), State: d.Bytes()}
+	a := ledger.Account{Key: name, Pruned: d.Int(), Due: d.Int(), Rules: d.Bytes(), State: d.Bytes()}
 	return a, d.End()
 }
 

@@ -155,7 +155,7 @@ func TestJournalOfBoth(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		accounts, err := o.l.Accounts(t.Context(), "", "", 100)
+		accounts, _, err := o.l.Accounts(t.Context(), "", "", 0, 100)
 		if err != nil || len(accounts) != callers {
 			t.Errorf("%s: %d accounts, %v", end, len(accounts), err)
 		}

@@ -79,7 +79,7 @@ func fails(t *testing.T, name string, err, target error) {
 func allFail(t *testing.T, ctx context.Context, l ledger.Ledger, target error) {
 	t.Helper()
 	_, historyErr := l.History(ctx, "card", ledger.Position{}, 1)
-	_, accountsErr := l.Accounts(ctx, "", "", 1)
+	_, _, accountsErr := l.Accounts(ctx, "", "", 0, 1)
 	var a ledger.Account
 	for name, err := range map[string]error{
 		"Decide": l.Decide(ctx, charge("card", "r")), "View": l.View(ctx, ask("card", &a)),
@@ -185,7 +185,7 @@ func TestWith(t *testing.T) {
 	if err := j.View(ctx, ask("card", &a)); err != nil || string(a.State) != "xxx" {
 		t.Errorf("the account is %q, %v; want the three charges", a.State, err)
 	}
-	if list, err := j.Accounts(ctx, "", "", 10); err != nil || len(list) != 1 {
+	if list, _, err := j.Accounts(ctx, "", "", 0, 10); err != nil || len(list) != 1 {
 		t.Errorf("accounts %v, %v", list, err)
 	}
 	if list, err := j.History(ctx, "card", ledger.Position{}, 10); err != nil || len(list) != 0 {
@@ -249,7 +249,7 @@ func TestDamage(t *testing.T) {
 			if err := l.With(tx).View(ctx, ask("card", &a)); !errors.Is(err, store.ErrCorrupt) {
 				t.Errorf("%s: View: error %v, want ErrCorrupt", c.name, err)
 			}
-			list, err := l.With(tx).Accounts(ctx, "", "", 1)
+			list, _, err := l.With(tx).Accounts(ctx, "", "", 0, 1)
 			if err != nil || len(list) != 1 || list[0] != "card" {
 				t.Errorf("%s: accounts %+v, %v; want the account", c.name, list, err)
 			}

@@ -31,12 +31,14 @@ func (r reads) History(
 }
 
 // Accounts lists accounts. See [ledger.Ledger].
-func (r reads) Accounts(ctx context.Context, prefix, after string, limit int) (list []string, err error) {
+func (r reads) Accounts(
+	ctx context.Context, prefix, after string, due int64, limit int,
+) (keys []string, next string, err error) {
 	err = r.over(ctx, "accounts", func(b *buckets) (err error) {
-		list, err = b.list(prefix, after, limit)
+		keys, next, err = b.list(prefix, after, due, limit)
 		return err
 	})
-	return list, err
+	return keys, next, err
 }
 
 // history lists entries in descending order of their numbers, beginning below before.
@@ -78,8 +80,9 @@ func (b *buckets) next(from []byte) (account string, ok bool, err error) {
 	return string(k[:end]), true, nil
 }
 
-// list lists accounts whose names begin with start and are greater than after.
-func (b *buckets) list(start, after string, limit int) (list []string, err error) {
+// list lists accounts whose names begin with start and are greater than after. A damaged one may be
+// due.
+func (b *buckets) list(start, after string, due int64, limit int) (list []string, next string, err error) {
 	from := []byte(start)
 	if after >= start && after != "" {
 		from = prefix(after, ofNone)
@@ -87,21 +90,25 @@ func (b *buckets) list(start, after string, limit int) (list []string, err error
 	for len(list) < limit {
 		account, ok, err := b.next(from)
 		if err != nil {
-			return nil, err
+			return nil, "", err
 		}
 		if !ok || !strings.HasPrefix(account, start) {
-			break
+			return list, "", nil
 		}
 		from = prefix(account, ofNone)
 		v, err := b.accounts.get(prefix(account, ofState))
 		if err != nil {
-			return nil, err
+			return nil, "", err
 		}
-		if v != nil {
+		if v == nil {
+			continue
+		}
+		a, err := decodeAccount(account, v)
+		if due == 0 || err != nil || a.Due != 0 && a.Due <= due {
 			list = append(list, account)
 		}
 	}
-	return list, nil
+	return list, list[limit-1], nil
 }
 
 // held returns the IDs of all requests with an open hold.

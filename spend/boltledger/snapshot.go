@@ -114,7 +114,7 @@ func (b *buckets) Entries(
 }
 
 // Since lists entries by number.
-func (b *buckets) Since(account string, after ledger.Position) (list []ledger.Entry, err error) {
+func (b *buckets) Since(account string, after ledger.Position, limit int) (list []ledger.Entry, err error) {
 	start := prefix(account, ofEntries)
 	c, err := b.accounts.ascend(start, entryKey(account, ofEntries, after.At, after.Seq))
 	if err != nil {
@@ -126,8 +126,8 @@ func (b *buckets) Since(account string, after ledger.Position) (list []ledger.En
 			return list, err
 		}
 		e, err := decodeEntry(k, v)
-		if err != nil {
-			return nil, err
+		if n := len(list); err != nil || n >= limit && e.At != list[n-1].At {
+			return list, err
 		}
 		if e.Seq > after.Seq {
 			list = append(list, e)

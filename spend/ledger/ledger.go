@@ -14,8 +14,8 @@
 // alike.
 //
 // Times are microseconds since the Unix epoch on the ledger's clock. They may be
-// negative. No hold expires at 0, and Pruned is not 0: where one of them may be
-// missing, 0 stands for none. Amounts are minor units of a currency.
+// negative. No hold expires at 0, and neither Pruned nor Due is 0: where one of them
+// may be missing, 0 stands for none. Amounts are minor units of a currency.
 package ledger
 
 import "context"
@@ -53,9 +53,12 @@ type Ledger interface {
 	// follow.
 	History(ctx context.Context, account string, before Position, limit int) ([]Entry, error)
 
-	// Accounts returns up to limit keys of accounts, in byte order: keys that start
-	// with prefix and are greater than after.
-	Accounts(ctx context.Context, prefix, after string, limit int) ([]string, error)
+	// Accounts returns up to limit keys of accounts that start with prefix, and next
+	// if more may follow. If due is 0, they are in byte order and greater than after,
+	// and next is the last of them. Otherwise they are those with a Due up to due, in
+	// any order; prefix ends at the first slash of the keys, and after is empty, or
+	// the next of the page before.
+	Accounts(ctx context.Context, prefix, after string, due int64, limit int) (keys []string, next string, err error)
 
 	// PruneRequests removes the requests decided before a time whose first account
 	// starts with prefix, and returns their number. It keeps a request that began
@@ -102,8 +105,9 @@ type Snapshot interface {
 	// most.
 	Entries(account string, after, upto int64, limit int) (entries []Entry, through int64, err error)
 	// Since returns the entries of an account after a position, in the order of
-	// their numbers.
-	Since(account string, after Position) ([]Entry, error)
+	// their numbers. It may stop after limit entries, but never between entries of
+	// one At.
+	Since(account string, after Position, limit int) ([]Entry, error)
 	// Holds returns the requests that began the account's open holds with an
 	// expiry up to upto, at most limit of them, in the order of expiry. next is the
 	// earliest expiry of the other open holds, or 0.
@@ -126,6 +130,7 @@ type Changes struct {
 type Account struct {
 	Key    string // UTF-8 without NUL, up to 512 bytes
 	Pruned int64  // no rule needs the entries up to that time; few decisions change it
+	Due    int64  // Accounts finds the account by it; few decisions change it
 	Rules  []byte // opaque; most decisions leave it as it is
 	State  []byte // opaque
 	// Watch announces the entries that the next decision will read, each range

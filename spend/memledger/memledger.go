@@ -208,19 +208,22 @@ func (l *memory) History(ctx context.Context, key string, before ledger.Position
 }
 
 // Accounts lists accounts. Each call looks at all accounts. See [ledger.Ledger].
-func (l *memory) Accounts(ctx context.Context, prefix, after string, limit int) ([]string, error) {
+func (l *memory) Accounts(
+	ctx context.Context, prefix, after string, due int64, limit int,
+) (keys []string, next string, err error) {
 	if err := l.enter(ctx); err != nil {
-		return nil, store.Wrap(backend, "accounts", err)
+		return nil, "", store.Wrap(backend, "accounts", err)
 	}
 	defer l.leave()
-	var list []string
-	for key := range l.accounts {
-		if strings.HasPrefix(key, prefix) && key > after {
-			list = append(list, key)
+	for key, a := range l.accounts {
+		if strings.HasPrefix(key, prefix) && key > after && (due == 0 || a.Due != 0 && a.Due <= due) {
+			keys = append(keys, key)
 		}
 	}
-	slices.Sort(list)
-	return list[:min(limit, len(list))], nil
+	if slices.Sort(keys); len(keys) > limit {
+		return keys[:limit], keys[limit-1], nil
+	}
+	return keys, "", nil
 }
 
 // PruneRequests removes requests. See [ledger.Ledger].

@@ -70,7 +70,7 @@ func (l *memory) Entries(key string, after, upto int64, limit int) (page []ledge
 }
 
 // Since lists entries by number.
-func (l *memory) Since(key string, after ledger.Position) ([]ledger.Entry, error) {
+func (l *memory) Since(key string, after ledger.Position, limit int) ([]ledger.Entry, error) {
 	a := l.accounts[key]
 	if a == nil {
 		return nil, nil
@@ -82,7 +82,10 @@ func (l *memory) Since(key string, after ledger.Position) ([]ledger.Entry, error
 	for first < len(a.entries) && a.entries[first].Seq <= after.Seq {
 		first++
 	}
-	return a.entries[first:], nil
+	if limit >= len(a.entries)-first {
+		return a.entries[first:], nil
+	}
+	return a.entries[first:a.after(a.entries[first+limit-1].At)], nil
 }
 
 // Open lists open holds.

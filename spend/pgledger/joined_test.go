@@ -35,7 +35,7 @@ func TestWith(t *testing.T) {
 	l := over(t, pool, &postgres.Options{Schema: migrated(t)})
 	sees := func(t *testing.T, l ledger.Ledger, want int) {
 		t.Helper()
-		accounts, err := l.Accounts(t.Context(), "cards/", "", 10)
+		accounts, _, err := l.Accounts(t.Context(), "cards/", "", 0, 10)
 		if err != nil || len(accounts) != want {
 			t.Errorf("%d accounts, %v; want %d", len(accounts), err, want)
 		}
@@ -177,7 +177,7 @@ func TestDuplicateID(t *testing.T) {
 		}
 	})
 	t.Run("accounts that nobody stored are gone", func(t *testing.T) {
-		list, err := l.Accounts(t.Context(), "", "", 10)
+		list, _, err := l.Accounts(t.Context(), "", "", 0, 10)
 		if err != nil || len(list) != 1 || list[0] != "thief" {
 			t.Errorf("%+v, %v; want the account of the other transaction alone", list, err)
 		}

@@ -3,7 +3,9 @@ package pgledger
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"math"
+	"strings"
 
 	"github.com/jackc/pgx/v5"
 
@@ -51,18 +53,34 @@ func (c calls) History(
 }
 
 // Accounts lists accounts. See [ledger.Ledger].
-func (c calls) Accounts(ctx context.Context, prefix, after string, limit int) (list []string, err error) {
+func (c calls) Accounts(
+	ctx context.Context, prefix, after string, due int64, limit int,
+) (keys []string, next string, err error) {
+	name, args := "list", []any{prefix, after, limit, pgrun.PrefixEnd(prefix)}
+	if due != 0 {
+		at, id := int64(first), int64(0)
+		if after != "" {
+			_, _ = fmt.Sscan(after, &at, &id)
+		}
+		name, args = "due", []any{strings.TrimSuffix(prefix, "/"), bound(due), bound(at), id, limit}
+	}
 	err = c.look(ctx, "accounts", func(ctx context.Context, q pgrun.Queryer) error {
-		args := []any{prefix, after, limit, pgrun.PrefixEnd(prefix)}
-		_, err := c.l.run.QueryByIndex(ctx, q, c.l.sql["list"], args, func(row pgx.Rows) error {
+		_, err := c.l.run.QueryByIndex(ctx, q, c.l.sql[name], args, func(row pgx.Rows) error {
 			var key string
-			err := row.Scan(&key)
-			list = append(list, key)
+			var at pgrun.Instant
+			var id int64
+			err := row.Scan([]any{&key, &at, &id}[:len(row.FieldDescriptions())]...)
+			if keys, next = append(keys, key), key; due != 0 {
+				next = fmt.Sprint(at.Micros, " ", id)
+			}
 			return err
 		})
 		return err
 	})
-	return list, err
+	if len(keys) < limit {
+		next = ""
+	}
+	return keys, next, err
 }
 
 // prunePart is how many requests forget.sql removes at most, which takes a fraction of a second.

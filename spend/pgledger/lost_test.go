@@ -34,7 +34,7 @@ func TestConnectionLostInAJob(t *testing.T) {
 	for name, read := range map[string]func(ledger.Snapshot) error{
 		"request": func(s ledger.Snapshot) error { _, err := s.Request("x"); return err },
 		"entries": func(s ledger.Snapshot) error { _, _, err := s.Entries("account", 0, 1, 1); return err },
-		"since":   func(s ledger.Snapshot) error { _, err := s.Since("account", ledger.Position{}); return err },
+		"since":   func(s ledger.Snapshot) error { _, err := s.Since("account", ledger.Position{}, 1); return err },
 		"holds":   func(s ledger.Snapshot) error { _, _, err := s.Holds("account", 1, 1); return err },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -57,7 +57,7 @@ func TestConnectionLostInAJob(t *testing.T) {
 			}
 		})
 	}
-	list, err := l.Accounts(t.Context(), "", "", 10)
+	list, _, err := l.Accounts(t.Context(), "", "", 0, 10)
 	if err != nil || len(list) != 0 {
 		t.Errorf("%+v, %v; want no account", list, err)
 	}

@@ -65,7 +65,7 @@ func growUnderPlans(t *testing.T, server *pgtest.Server, schema, plans, state st
 		everyStatement(t, l, pool, fmt.Sprint("before", n))
 	}
 	for _, sql := range []string{
-		"accounts (key) SELECT 'x/' || i",
+		"accounts (key, due) SELECT 'x/' || i, now()",
 		"entries (at, dated, seq, part, used, currency, kind, account, id) " +
 			"SELECT clock_timestamp(), CASE i % 2 WHEN 0 THEN clock_timestamp() END, i, i - i % 2, 1, 'EUR', 1, 1000000 + i, int8send(i)",
 		"requests (at, account, content, answer, id) SELECT clock_timestamp(), 1000000 + i, '', '', int8send(i)",
@@ -144,7 +144,10 @@ func everyStatement(t *testing.T, l *pgledger.Ledger, pool *pgxpool.Pool, id str
 		if _, err := l.History(ctx, "cards/7", ledger.Position{}, 5); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := l.Accounts(ctx, "cards/", "", 5); err != nil {
+		if _, _, err := l.Accounts(ctx, "cards/", "", 0, 5); err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := l.Accounts(ctx, "cards/", "", time.Now().UnixMicro(), 5); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := l.PruneRequests(ctx, "nobody/", time.Now().Add(time.Hour).UnixMicro()); err != nil {

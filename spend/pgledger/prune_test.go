@@ -9,8 +9,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/brimgo/brim/internal/pgname"
 	"github.com/brimgo/brim/internal/pgtest"
 	"github.com/brimgo/brim/internal/seed"
+	"github.com/brimgo/brim/migrations"
 	"github.com/brimgo/brim/postgres"
 	"github.com/brimgo/brim/spend"
 )
@@ -45,8 +47,8 @@ func TestPruneBesideCallers(t *testing.T) {
 		}
 	}
 	pgtest.Execute(t, fmt.Sprintf(`
-		INSERT INTO %[1]s.buckets_accounts (key, rules, watch, state)
-			SELECT 'old/' || i, rules, watch, state FROM %[1]s.buckets_accounts CROSS JOIN generate_series(1, %[2]d - 1) AS i;
+		INSERT INTO %[1]s.buckets_accounts (key, due, rules, watch, state)
+			SELECT 'old/' || i, due, rules, watch, state FROM %[1]s.buckets_accounts CROSS JOIN generate_series(1, %[2]d - 1) AS i;
 		INSERT INTO %[1]s.buckets_entries (account, at, seq, used, currency, kind, spends, id)
 			SELECT a.id, at, seq, used, currency, kind, spends, decode(md5(a.key || seq), 'hex')
 			FROM %[1]s.buckets_entries CROSS JOIN %[1]s.buckets_accounts AS a WHERE a.key <> 'old/0' ORDER BY at;
@@ -106,4 +108,98 @@ func TestPruneBesideCallers(t *testing.T) {
 		t.Errorf("Prune with nothing to do: %+v, %v", done, err)
 	}
 	t.Logf("Prune of %d accounts with nothing to do took %v", accounts, time.Since(start))
+}
+
+// TestPruneWithNothingDue prunes 20,000 accounts, or with BRIM_TORTURE=1 10^6, of which none is due, beside
+// those of another budget, which all are. It reads next to no page, and writes and locks no row. Then
+// 100 accounts are due, and Prune writes to these alone. The server is one of its own, whose counters
+// and log have nothing else.
+func TestPruneWithNothingDue(t *testing.T) {
+	const due, piece = 100, 20_000
+	accounts := seed.Attempts(piece, 50*piece)
+	server := pgtest.NewServer(t)
+	admin, table := server.Pool(t), pgname.DefaultSchema+".buckets_accounts"
+	if err := migrations.Up(t.Context(), admin, nil); err != nil {
+		t.Fatal(err)
+	}
+	// prune prunes in sessions of its own, which tell their counters when they end.
+	prune := func(name string) (done spend.PruneResult, took time.Duration) {
+		t.Helper()
+		pool := server.Pool(t)
+		b, err := spend.New(over(t, pool, nil), spend.Budget{Name: name, Currency: "EUR", Rules: []spend.Rule{
+			spend.Rolling("rolling", eur(1<<40), 30*24*time.Hour), spend.PerTransaction("single", eur(1<<30)),
+		}}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		start := time.Now()
+		if done, err = b.Prune(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		took = time.Since(start)
+		if query[int](t, admin, "SELECT count(*) FROM "+table) == 0 {
+			for _, id := range []string{"open", "kept"} {
+				if d, err := b.Authorize(t.Context(), spend.Request{ID: id, Account: "0", Amount: eur(1)}); err != nil || !d.Approved {
+					t.Fatal(d, err)
+				}
+			}
+		}
+		pool.Close()
+		return done, took
+	}
+	prune("cards")
+	for n := 0; n < accounts; n += piece {
+		if _, err := admin.Exec(t.Context(), fmt.Sprintf(`INSERT INTO %[1]s (key, due, rules, watch, state, holds)
+			SELECT budget || '/' || i, CASE budget WHEN 'others' THEN now() ELSE due END, rules, watch, state, holds
+			FROM %[1]s CROSS JOIN generate_series(%[2]d, %[2]d + %[3]d - 1) AS i CROSS JOIN unnest('{cards,others}'::text[]) AS budget
+			WHERE key = 'cards/0'`, table, n+1, piece)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, sql := range []string{"ALTER TABLE " + table + " SET (autovacuum_enabled = false)", "VACUUM ANALYZE " + table, "CHECKPOINT"} {
+		if _, err := admin.Exec(t.Context(), sql); err != nil {
+			t.Fatal(err)
+		}
+	}
+	counters := func() (pages, changed int64, log string) {
+		t.Helper()
+		for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+			if query[int](t, admin, "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend'") == 1 {
+				break
+			}
+			if time.Now().After(deadline) {
+				t.Fatal("a session does not end")
+			}
+		}
+		if err := admin.QueryRow(t.Context(), `SELECT heap_blks_read + heap_blks_hit + idx_blks_read + idx_blks_hit, n_tup_upd, pg_current_wal_insert_lsn()::text
+			FROM pg_statio_user_tables JOIN pg_stat_user_tables USING (relid) WHERE relid = $1::regclass`, table).Scan(&pages, &changed, &log); err != nil {
+			t.Fatal(err)
+		}
+		return pages, changed, log
+	}
+	all := query[int64](t, admin, "SELECT pg_table_size($1::regclass) / 8192", table)
+	pages, changed, log := counters()
+	done, took := prune("cards")
+	pagesAfter, changedAfter, logAfter := counters()
+	wrote := query[int64](t, admin, "SELECT ($1::text::pg_lsn - $2::text::pg_lsn)::bigint", logAfter, log)
+	t.Logf("Prune of %d accounts with nothing due took %v, read %d of %d pages, changed %d rows and wrote %d bytes of the log",
+		accounts, took, pagesAfter-pages, all, changedAfter-changed, wrote)
+	if pagesAfter-pages > all/100 || changedAfter != changed || wrote > 1000 || done != (spend.PruneResult{}) {
+		t.Errorf("%+v; want at most %d pages, no row and next to no log", done, all/100)
+	}
+	other := server.Pool(t)
+	if _, err := other.Exec(t.Context(), fmt.Sprintf(`UPDATE %[1]s SET due = now() WHERE id IN
+		(SELECT id FROM %[1]s WHERE key LIKE 'cards/%%' ORDER BY id OFFSET 1000 LIMIT $1)`, table), due); err != nil {
+		t.Fatal(err)
+	}
+	other.Close()
+	_, changed, _ = counters()
+	prune("cards")
+	if _, changedAfter, _ = counters(); changedAfter-changed != due {
+		t.Errorf("Prune has changed %d rows with %d due accounts", changedAfter-changed, due)
+	}
+	left := query[int](t, admin, "SELECT count(*) FROM "+table+" WHERE key LIKE 'cards/%' AND (due IS NULL OR due <= now())")
+	if others := query[int](t, admin, "SELECT count(*) FROM "+table+" WHERE key LIKE 'others/%' AND due <= now()"); others != accounts || left != 0 {
+		t.Errorf("%d accounts are due after Prune, and %d of the other budget; want 0 and %d", left, others, accounts)
+	}
 }

@@ -169,14 +169,14 @@ func (r *rows) scanAccounts(row pgx.Rows) error {
 	for row.Next() {
 		var a ledger.Account
 		var id int64
-		var pruned pgrun.Instant
+		var pruned, due pgrun.Instant
 		var watch []int64
 		var holds pgrun.Octets
-		err := row.Scan(&a.Key, &id, &pruned, (*pgrun.Octets)(&a.Rules), (*pgrun.Octets)(&a.State), &watch, &holds)
+		err := row.Scan(&a.Key, &id, &pruned, &due, (*pgrun.Octets)(&a.Rules), (*pgrun.Octets)(&a.State), &watch, &holds)
 		if err != nil {
 			return err
 		}
-		a.Pruned = pruned.Micros
+		a.Pruned, a.Due = pruned.Micros, due.Micros
 		for ; len(watch) >= 2; watch = watch[2:] {
 			a.Watch = append(a.Watch, ledger.Watch{After: watch[0], Width: watch[1]})
 		}

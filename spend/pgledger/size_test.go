@@ -18,15 +18,16 @@ import (
 )
 
 // TestBytesOfPayment sees that a card payment, authorized and captured, and charged to a card and
-// to an account under three rules each, takes the bytes that docs/internals/spend.md tells. The
-// server is one of its own, since other tests would write to the log meanwhile. The least of three
-// measurements counts: the server writes to it as well.
+// to an account under three rules each, takes the bytes that docs/internals/spend.md tells, and that
+// updates of accounts are heap-only. The server is one of its own, since other tests would write to
+// the log meanwhile. The least of three measurements counts: the server writes to it as well.
 func TestBytesOfPayment(t *testing.T) {
 	const cards, teams = 400, 100
 	payments := seed.Attempts(800, 20_000)
 	// A slow machine puts fewer payments into a commit, and a commit takes bytes of its own.
 	mostRows, mostLog := int64(1500), int64(seed.Attempts(3300, 3000))
-	pool, schema := pgtest.NewServer(t).Pool(t), pgname.DefaultSchema
+	server, schema := pgtest.NewServer(t), pgname.DefaultSchema
+	pool := server.Pool(t)
 	if err := migrations.Up(t.Context(), pool, nil); err != nil {
 		t.Fatal(err)
 	}
@@ -78,6 +79,13 @@ func TestBytesOfPayment(t *testing.T) {
 		pay()
 		log = min(log, query[int64](t, pool, "SELECT (pg_current_wal_insert_lsn() - $1::text::pg_lsn)::bigint", from)/int64(payments))
 		rows = min(rows, (size(t, pool, schema)-before)/int64(payments))
+	}
+	pool.Close() // the server counts at the latest when a session ends
+	last := server.Pool(t)
+	all := query[float64](t, last, "SELECT n_tup_upd FROM pg_stat_user_tables WHERE relname = 'buckets_accounts'")
+	hot := query[float64](t, last, "SELECT n_tup_hot_upd FROM pg_stat_user_tables WHERE relname = 'buckets_accounts'")
+	if t.Logf("%.3f of %.0f updates of accounts are heap-only", hot/all, all); hot < 0.95*all { // not the first of an account
+		t.Error("want 0.95 of them")
 	}
 	t.Logf("a payment takes %d bytes of rows and indexes, and %d of the log", rows, log)
 	if rows > mostRows || log > mostLog {

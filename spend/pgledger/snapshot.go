@@ -1,6 +1,7 @@
 package pgledger
 
 import (
+	"cmp"
 	"maps"
 	"math"
 	"slices"
@@ -92,8 +93,9 @@ func (r *rows) Entries(account string, after, upto int64, limit int) (list []led
 }
 
 // Since lists entries by number.
-func (r *rows) Since(account string, after ledger.Position) (list []ledger.Entry, err error) {
-	err = r.query(r.l.sql["since"], []any{r.ids[account], bound(after.At), after.Seq}, entriesInto(&list, account))
+func (r *rows) Since(account string, after ledger.Position, limit int) (list []ledger.Entry, err error) {
+	err = r.query(r.l.sql["since"], []any{r.ids[account], bound(after.At), after.Seq, limit}, entriesInto(&list, account))
+	slices.SortFunc(list, func(x, y ledger.Entry) int { return cmp.Compare(x.Seq, y.Seq) })
 	return list, err
 }
 

@@ -57,6 +57,7 @@ func (r *rows) accountColumns(list []ledger.Account) []any {
 	return []any{
 		column(list, func(a *ledger.Account) int64 { return r.ids[a.Key] }),
 		column(list, func(a *ledger.Account) *time.Time { return instant(a.Pruned) }),
+		column(list, func(a *ledger.Account) *time.Time { return instant(a.Due) }),
 		column(list, func(a *ledger.Account) []byte { return a.Rules }),
 		column(list, func(a *ledger.Account) *string {
 			var numbers []int64

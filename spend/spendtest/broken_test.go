@@ -229,18 +229,23 @@ func (l *brokenLedger) History(
 	return l.left(account, entries), err
 }
 
-func (l *brokenLedger) Accounts(ctx context.Context, prefix, after string, limit int) ([]string, error) {
-	ctx, err := l.enter(ctx)
-	if err != nil {
-		return nil, err
+func (l *brokenLedger) Accounts(
+	ctx context.Context, prefix, after string, due int64, limit int,
+) (keys []string, next string, err error) {
+	if ctx, err = l.enter(ctx); err != nil {
+		return nil, "", err
 	}
 	switch l.fault {
-	case accountsShortPages:
-		limit--
 	case accountsOfAll:
 		prefix = ""
+	case accountsDueLate:
+		due = max(due, 1) - 1
 	}
-	return l.Ledger.Accounts(ctx, prefix, after, limit)
+	keys, next, err = l.Ledger.Accounts(ctx, prefix, after, due, limit)
+	if l.fault == accountsOnePage {
+		next = ""
+	}
+	return keys, next, err
 }
 
 func (l *brokenLedger) PruneRequests(ctx context.Context, prefix string, before int64) (int64, error) {

@@ -386,7 +386,7 @@ func pruneCases() []testCase {
 			why:   "a decision ends two of them, the figures are without all of them, and Prune ends the others",
 			rules: []spend.Rule{month(1000)},
 			steps: []step{
-				repeat(20, func(c call, _ int) call { c.method = "authorize"; return c.lasting(days) }), after(2 * days),
+				repeat(20, func(c call, _ int) call { c.method = "authorize"; return c.lasting(days) }), after(days),
 				charge(1000), shows(1000, 0, 0, "month"), prune(18, 0), shows(1000, 0, 0, "month"), sound(20 + 20 + 1),
 			},
 		},

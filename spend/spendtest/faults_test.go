@@ -49,7 +49,9 @@ const (
 	historyOldestFirst    fault = "lists the history oldest first"
 	historyShortPages     fault = "lists the history in short pages"
 	historyRepeats        fault = "repeats an entry on the next page of the history"
-	accountsShortPages    fault = "lists accounts in short pages"
+	accountsOnePage       fault = "lists one page of accounts"
+	accountsDueLate       fault = "lists due accounts too late"
+	losesDue              fault = "keeps accounts without the time at which they are due"
 	accountsOfAll         fault = "lists the accounts of all budgets"
 	keepsCanceled         fault = "keeps a request that was canceled"
 	keepsCanceledTime     fault = "keeps the time of a request that was canceled"
@@ -127,7 +129,9 @@ var broken = []brokenCase{
 	{historyOldestFirst, "history explains"},
 	{historyShortPages, "long histories are paged"},
 	{historyRepeats, "history explains"},
-	{accountsShortPages, "pruning covers all accounts of one budget"},
+	{accountsOnePage, "pruning covers all accounts of one budget"},
+	{accountsDueLate, "many holds expire"},
+	{losesDue, random},
 	{accountsOfAll, "an export has every entry once"},
 	{keepsCanceled, "cancel"},
 	{keepsCanceled, random},

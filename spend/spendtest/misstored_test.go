@@ -128,6 +128,10 @@ func (l *brokenLedger) stored(job *ledger.Job, c *ledger.Changes) *ledger.Change
 			}
 			a.Rules = l.disk.rules[a.Key]
 		}
+	case losesDue:
+		for i := range c.Accounts {
+			c.Accounts[i].Due = 0
+		}
 	case truncatesStates:
 		for i := range c.Accounts {
 			a := &c.Accounts[i]
@@ -224,7 +228,7 @@ func (s *brokenSnapshot) Entries(account string, after, upto int64, limit int) (
 	account = s.l.keptAccount(account)
 	switch s.l.fault {
 	case entriesByDecision:
-		all, err := s.Since(account, ledger.Position{At: math.MinInt64})
+		all, err := s.Since(account, ledger.Position{At: math.MinInt64}, math.MaxInt)
 		page := slices.DeleteFunc(slices.Clone(all), func(e ledger.Entry) bool { return e.At <= after || e.At > upto })
 		slices.SortStableFunc(page, func(x, y ledger.Entry) int { return cmp.Compare(x.Dated, y.Dated) })
 		return page, upto, err
@@ -253,12 +257,12 @@ func (s *brokenSnapshot) Entries(account string, after, upto int64, limit int) (
 	return s.l.left(account, page), through, err
 }
 
-func (s *brokenSnapshot) Since(account string, after ledger.Position) ([]ledger.Entry, error) {
+func (s *brokenSnapshot) Since(account string, after ledger.Position, limit int) ([]ledger.Entry, error) {
 	account = s.l.keptAccount(account)
 	if s.l.fault == sinceRepeats && after.Seq > 0 {
 		after.Seq--
 	}
-	entries, err := s.Snapshot.Since(account, after)
+	entries, err := s.Snapshot.Since(account, after, limit)
 	if s.l.fault == hidesDamage {
 		// Entries that the ledger cannot read are left out: here, the corrections.
 		entries = slices.DeleteFunc(slices.Clone(entries), func(e ledger.Entry) bool { return e.Part != e.Seq })

@@ -28,7 +28,9 @@ type model struct {
 	refused []modelDecline
 	pruned  map[string]int64 // entries of this date and before may be gone, by account
 	gone    map[string]int64 // entries of this date and before are gone, by account
-	last    map[string]int64 // a decision on the account, and mostly the last one
+
+	unneeded map[string]unneeded // by account
+	last     map[string]int64    // a decision on the account, and mostly the last one
 	// canceled has the answers to cancellations, by ID.
 	canceled map[string]spend.Decision
 }
@@ -99,7 +101,7 @@ func newModel() *model {
 	return &model{
 		spends: make(map[string]*modelSpend), levels: make(map[string]*level),
 		own: make(map[string]own), frozen: make(map[string]string), figures: make(map[string]int64), told: make(map[string]int64), pruned: make(map[string]int64),
-		gone: make(map[string]int64), last: make(map[string]int64), canceled: make(map[string]spend.Decision),
+		gone: make(map[string]int64), unneeded: make(map[string]unneeded), last: make(map[string]int64), canceled: make(map[string]spend.Decision),
 	}
 }
 

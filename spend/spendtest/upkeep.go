@@ -295,9 +295,13 @@ func (s *sequence) prune() error {
 	return nil
 }
 
+// unneeded is the date up to which no rule has needed the entries of an account at a time.
+type unneeded struct{ at, upto int64 }
+
 // prune notes up to which date the ledger may have removed the entries of each account, and up to
 // which date it must have removed them. It keeps more of them for rules that have not decided since.
 func (m *model) prune(rules []modelRule, accounts []string, keep, now int64) {
+	again := keep / 16
 	for _, r := range rules {
 		switch r.kind {
 		case "lifetime":
@@ -320,8 +324,13 @@ func (m *model) prune(rules []modelRule, accounts []string, keep, now int64) {
 		}
 		m.pruned[account] = max(m.pruned[account], upto)
 		// A leaky rule keeps the entries since its last decision, if a hold has expired since.
-		if !slices.ContainsFunc(rules, func(r modelRule) bool { return r.kind == "leaky" }) {
-			m.gone[account] = max(m.gone[account], min(upto, m.last[account]-keep))
+		if slices.ContainsFunc(rules, func(r modelRule) bool { return r.kind == "leaky" }) {
+			continue
+		}
+		// The Prune before may have found that the entries are needed. Then it looks again after a while.
+		if was := m.unneeded[account]; was.at == 0 || now-was.at >= again {
+			m.gone[account] = max(m.gone[account], was.upto)
+			m.unneeded[account] = unneeded{now, min(upto, m.last[account]-keep)}
 		}
 	}
 }

@@ -17,7 +17,7 @@ type Reader interface {
 	Account(key string) (ledger.Account, error)
 	Request(id string) (*ledger.Request, error)
 	Entries(account string, after, upto int64, limit int) (entries []ledger.Entry, through int64, err error)
-	Since(account string, after ledger.Position) ([]ledger.Entry, error)
+	Since(account string, after ledger.Position, limit int) ([]ledger.Entry, error)
 	// Open returns the account's open holds with an expiry up to upto, at most limit of them, in the
 	// order of expiry, as a slice of the caller's. next is the earliest expiry of the others, or 0. The
 	// next calls are Request for each.
@@ -197,11 +197,11 @@ func Merge(stored []ledger.Entry, through int64, fresh []ledger.Entry, after, up
 }
 
 // Since returns the entries after a position.
-func (b *Batch) Since(account string, after ledger.Position) ([]ledger.Entry, error) {
-	list, err := b.Reader.Since(account, after)
+func (b *Batch) Since(account string, after ledger.Position, limit int) ([]ledger.Entry, error) {
+	list, err := b.Reader.Since(account, after, limit)
 	list = list[:len(list):len(list)]
 	for _, e := range b.entries[account] {
-		if e.Seq > after.Seq {
+		if n := len(list); e.Seq > after.Seq && (n < limit || e.At == list[n-1].At) {
 			list = append(list, e)
 		}
 	}
