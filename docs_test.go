@@ -250,8 +250,8 @@ func TestDocsNames(t *testing.T) {
 	}
 }
 
-// The pages about the internals name functions with the file in which each stands, and tests. They
-// must be there.
+// The pages about the internals name functions with the file in which each stands, tests, and cases
+// of the conformance suite. They must be there.
 func TestInternals(t *testing.T) {
 	named := 0
 	is := func(page, file, pattern string) {
@@ -266,6 +266,11 @@ func TestInternals(t *testing.T) {
 		text := read(t, page)
 		for _, m := range regexp.MustCompile(`\[(Test\w+)\]\((\S+_test\.go)\)`).FindAllStringSubmatch(text, -1) {
 			is(page, filepath.Join(filepath.Dir(page), m[2]), `(?m)^func `+m[1]+`\(t `)
+		}
+		for _, m := range regexp.MustCompile(`\[([^\]]+)\]\((\S+/storetest/\S+\.(?:go|jsonl))\)`).FindAllStringSubmatch(text, -1) {
+			if !strings.HasSuffix(m[2], "/"+m[1]) { // a case, and not the file
+				is(page, filepath.Join(filepath.Dir(page), m[2]), `"`+regexp.QuoteMeta(m[1])+`"`)
+			}
 		}
 		for _, row := range regexp.MustCompile(`(?m)^\| (.*) \| (\S+\.go) \|$`).FindAllStringSubmatch(text, -1) {
 			for _, name := range regexp.MustCompile("`((\\w+)\\.)?(\\w+)`").FindAllStringSubmatch(row[1], -1) {

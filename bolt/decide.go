@@ -51,7 +51,7 @@ func (s *Store) wrote(requests int, took time.Duration, err error) {
 	s.options.Trace.Flush(store.Flush{Backend: backend, Requests: requests, Took: took, Err: err})
 }
 
-// flush decides a batch. The combiner has the turn of the database.
+// flush decides a batch. The combiner holds the lock of the database.
 func (s *Store) flush(_ int, batch []*combine.Request[request, reply]) {
 	err := s.update(func(v *view) error {
 		now := s.clock.Now()
@@ -70,7 +70,7 @@ func (s *Store) flush(_ int, batch []*combine.Request[request, reply]) {
 	}
 }
 
-// update runs fn in a transaction. The caller has the turn of the database.
+// update runs fn in a transaction. The caller holds the lock of the database.
 func (s *Store) update(fn func(v *view) error) error {
 	return s.db.Update(func(tx *kv.Tx) error {
 		if err := tx.Check(s.table); err != nil {

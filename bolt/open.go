@@ -78,7 +78,7 @@ func New(db *bbolt.DB, o *Options) (*Store, error) {
 	}
 	s := newStore(full, kv.Commit)
 	if s.db, err = kv.Join(db, s.engine(full.Name)); err != nil {
-		return nil, store.Wrap(backend, op, boltfile.WithRemedy(err, boltfile.RestoreJoined))
+		return nil, store.Wrap(backend, op, boltfile.WithRemedy(err, boltfile.RestoreDatabase))
 	}
 	if err := s.start(full.Name); err != nil {
 		return nil, err

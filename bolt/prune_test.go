@@ -13,7 +13,7 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// TestPruneLetsOthersIn: a large prune goes in batches, and other callers get their turns between
+// TestPruneLetsOthersIn: a large prune goes in batches, and other callers are served between
 // them.
 func TestPruneLetsOthersIn(t *testing.T) {
 	clock := newTestClock()
@@ -49,7 +49,7 @@ func TestPruneLetsOthersIn(t *testing.T) {
 		t.Errorf("pruned %d, %v; want %d", n, err, buckets-buckets/100)
 	}
 	if filled < 5 {
-		t.Errorf("a caller had %d turns during %d batches", filled, buckets/pruneBatch)
+		t.Errorf("a caller was served %d times during %d batches", filled, buckets/pruneBatch)
 	}
 	levelIs(t, s, "live", float64(filled))
 	if err := s.Verify(ctx); err != nil {

@@ -20,7 +20,7 @@ const backend = "bolt"
 // use it at once.
 //
 // After an error other than [store.ErrUnknownOutcome] nothing was applied. If a context ends
-// while its call waits for its turn, the call is taken back. If a context ends while the call's
+// while its call is queued, the call is taken back. If a context ends while the call's
 // flush is under way, the call answers [store.ErrUnknownOutcome].
 type Store struct {
 	options  Options

@@ -45,7 +45,7 @@ func TestUpdateOfACancelledContext(t *testing.T) {
 			s.db.Unlock()
 		}
 		if !errors.Is(err, context.Canceled) {
-			t.Fatalf("a cancelled context gave the turn: %v", err)
+			t.Fatalf("a cancelled context got the lock: %v", err)
 		}
 	}
 }

@@ -6,8 +6,8 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/brimgo/brim/internal/humanize"
 	"github.com/brimgo/brim/internal/plot"
-	"github.com/brimgo/brim/internal/show"
 	"github.com/brimgo/brim/store"
 )
 
@@ -37,7 +37,7 @@ func (h *Handler) bucket(w http.ResponseWriter, v *visit) {
 		return
 	}
 	page := bucketPage{
-		frame: frame{Program: h.title, Heading: show.Key(form)}, Form: form, Recorded: h.recorded,
+		frame: frame{Program: h.title, Heading: humanize.Key(form)}, Form: form, Recorded: h.recorded,
 		Done: changes[v.URL.Query().Get("done")].Done,
 	}
 	status := http.StatusOK
@@ -62,7 +62,7 @@ func (h *Handler) bucket(w http.ResponseWriter, v *visit) {
 		}
 	}
 	if page.Recorded {
-		page.Summary, page.Plot = h.course(key, show.Key(form), st)
+		page.Summary, page.Plot = h.course(key, humanize.Key(form), st)
 	}
 	h.render(w, status, "bucket", page)
 }

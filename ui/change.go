@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/brimgo/brim/internal/duration"
-	"github.com/brimgo/brim/internal/show"
+	"github.com/brimgo/brim/internal/humanize"
 	"github.com/brimgo/brim/internal/uiapi"
 	"github.com/brimgo/brim/observe"
 	"github.com/brimgo/brim/store"
@@ -74,7 +74,7 @@ func (h *Handler) changePage(v *visit, act, form string) (*changePage, *failure)
 	}
 	return &changePage{
 		frame: frame{Program: h.title, Heading: c.Name + " a bucket"}, change: c,
-		name: name{show.Key(form), form}, Encoded: base64.RawURLEncoding.EncodeToString([]byte(form)),
+		name: name{humanize.Key(form), form}, Encoded: base64.RawURLEncoding.EncodeToString([]byte(form)),
 	}, nil
 }
 

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/brimgo/brim/internal/cached"
+	"github.com/brimgo/brim/internal/humanize"
 	"github.com/brimgo/brim/internal/plot"
-	"github.com/brimgo/brim/internal/show"
 	"github.com/brimgo/brim/store"
 )
 
@@ -80,18 +80,18 @@ func newHealth(last cached.Reading[[]store.Finding], age, waited time.Duration, 
 	switch {
 	case waited > slow+2*last.Took:
 		judge(unanswered, "The store does not answer a try")
-		fact("A try of the store has waited for %s.", show.Span(wholeSeconds(waited)))
+		fact("A try of the store has waited for %s.", humanize.Span(wholeSeconds(waited)))
 	case last.At.IsZero():
 		judge("warn", "Not tried yet")
 		fact("The first try of the store has no answer yet.")
 	case errors.Is(last.Err, context.DeadlineExceeded):
 		judge(unanswered, "The store does not answer a try")
-		fact("The last try, %s ago, did not end within %s.", ago(age), show.Span(tryTimeout))
+		fact("The last try, %s ago, did not end within %s.", ago(age), humanize.Span(tryTimeout))
 	case last.Err != nil:
 		judge("bad", "The store fails")
 		fact("The last try, %s ago, failed: %v.", ago(age), last.Err)
 	default:
-		fact("The store answered the last try, %s ago, in %s.", ago(age), show.Span(max(last.Took, time.Millisecond)))
+		fact("The store answered the last try, %s ago, in %s.", ago(age), humanize.Span(max(last.Took, time.Millisecond)))
 	}
 	if failing {
 		judge("bad", "Calls fail")
@@ -108,7 +108,7 @@ func newHealth(last cached.Reading[[]store.Finding], age, waited time.Duration, 
 	if o.oldest == 0 {
 		fact("No call waits for an answer.")
 	} else {
-		fact("The oldest call without an answer has waited for %s.", show.Span(wholeSeconds(o.oldest)))
+		fact("The oldest call without an answer has waited for %s.", humanize.Span(wholeSeconds(o.oldest)))
 	}
 	for _, f := range last.Value {
 		if f.Severity == store.Broken {
@@ -119,4 +119,4 @@ func newHealth(last cached.Reading[[]store.Finding], age, waited time.Duration, 
 }
 
 // ago writes an age in whole seconds.
-func ago(age time.Duration) string { return show.Span(max(0, age).Truncate(time.Second)) }
+func ago(age time.Duration) string { return humanize.Span(max(0, age).Truncate(time.Second)) }

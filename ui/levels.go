@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/brimgo/brim/internal/cached"
-	"github.com/brimgo/brim/internal/show"
+	"github.com/brimgo/brim/internal/humanize"
 )
 
 // pageRows is the number of buckets on a page.
@@ -32,7 +32,7 @@ type rowView struct {
 }
 
 func newRow(r *row) rowView {
-	return rowView{figures: newFigures(r.state()), name: name{show.Key(r.form), r.form}}
+	return rowView{figures: newFigures(r.state()), name: name{humanize.Key(r.form), r.form}}
 }
 
 // levels shows the levels of all buckets, the fullest first.
@@ -45,11 +45,11 @@ func (h *Handler) levels(w http.ResponseWriter, v *visit) {
 	}
 	prefix := query.Get("prefix")
 	page := levelsPage{frame: frame{Program: h.title, Heading: "Levels", Tab: "levels"}, Caption: "Fullest first"}
-	if show.Key(prefix) == prefix { // a browser changes other characters in a field
+	if humanize.Key(prefix) == prefix { // a browser changes other characters in a field
 		page.Prefix = prefix
 	}
 	if prefix != "" {
-		page.Caption += ", with keys that begin with " + show.Key(prefix)
+		page.Caption += ", with keys that begin with " + humanize.Key(prefix)
 	}
 	status := http.StatusOK
 	if page.Listing, page.Problem = h.latest(v.Context(), patience); page.Listing == nil {
@@ -64,8 +64,8 @@ func (h *Handler) levels(w http.ResponseWriter, v *visit) {
 func (h *Handler) fill(page *levelsPage, prefix string, skip int) {
 	l, now := page.Listing, h.clock()
 	page.Age = fmt.Sprintf("The numbers are %s old: listed at %s in %s, and next in %s at the earliest, when somebody looks.",
-		ago(now.Sub(l.at)), utc(l.at, now), show.Span(max(l.took, time.Millisecond)),
-		show.Span(max(0, l.at.Add(l.took*(cached.Pause+1)).Sub(now)).Round(time.Millisecond)))
+		ago(now.Sub(l.at)), utc(l.at, now), humanize.Span(max(l.took, time.Millisecond)),
+		humanize.Span(max(0, l.at.Add(l.took*(cached.Pause+1)).Sub(now)).Round(time.Millisecond)))
 	if h.form != nil {
 		page.Notes = append(page.Notes, "Keys are shown in a form that does not reveal them.")
 	}

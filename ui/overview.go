@@ -11,8 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/brimgo/brim/internal/humanize"
 	"github.com/brimgo/brim/internal/plot"
-	"github.com/brimgo/brim/internal/show"
 )
 
 // The most rows of the tables on the overview.
@@ -57,7 +57,7 @@ type name struct{ Key, Form string }
 
 func (h *Handler) name(key string) name {
 	form := h.shown(key)
-	return name{show.Key(form), form}
+	return name{humanize.Key(form), form}
 }
 
 // overview shows the overview.
@@ -195,7 +195,7 @@ func (h *Handler) blocked(l *listing, f *failure, o *overview) (rows []blockedRo
 	})
 	for _, key := range keys[:min(mostBlocked, len(keys))] {
 		until := o.blocks[key].until
-		rows = append(rows, blockedRow{h.name(key), utc(until, o.now), show.Span(wholeSeconds(until.Sub(o.now)))})
+		rows = append(rows, blockedRow{h.name(key), utc(until, o.now), humanize.Span(wholeSeconds(until.Sub(o.now)))})
 	}
 	if more := len(keys) - len(rows); more > 0 {
 		note = fmt.Sprintf("%d or more further buckets are blocked. ", more)

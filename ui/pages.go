@@ -14,8 +14,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/brimgo/brim/internal/humanize"
 	"github.com/brimgo/brim/internal/plot"
-	"github.com/brimgo/brim/internal/show"
 	"github.com/brimgo/brim/store"
 )
 
@@ -160,11 +160,11 @@ func newFigures(st store.State) figures {
 	f := figures{
 		Share:   strconv.FormatFloat(min(1, share), 'f', 4, 64),
 		Percent: strconv.FormatFloat(100*share, 'f', 1, 64) + " %",
-		Level:   rounded(st.Level), Held: rounded(st.Held), Capacity: show.Units(st.Capacity), Rate: show.Units(st.LeakRate),
-		Remaining: rounded(st.Remaining()), Empty: show.Span(wholeSeconds(st.TimeToEmpty())),
+		Level:   rounded(st.Level), Held: rounded(st.Held), Capacity: humanize.Units(st.Capacity), Rate: humanize.Units(st.LeakRate),
+		Remaining: rounded(st.Remaining()), Empty: humanize.Span(wholeSeconds(st.TimeToEmpty())),
 	}
 	if st.BlockedUntil.After(st.At) {
-		f.Blocked = show.Span(wholeSeconds(st.BlockedUntil.Sub(st.At)))
+		f.Blocked = humanize.Span(wholeSeconds(st.BlockedUntil.Sub(st.At)))
 	}
 	return f
 }

@@ -47,8 +47,8 @@ func Unsure(msg string, cause error) error {
 const (
 	// Restore is the remedy for a file that [Open] has opened.
 	Restore = "move the file and its journal away and restore the last backup, which \"brim backup\" or Store.Backup has made"
-	// RestoreJoined is the remedy for the database of an application.
-	RestoreJoined = "restore the last backup of the database"
+	// RestoreDatabase is the remedy for the database of an application.
+	RestoreDatabase = "restore the last backup of the database"
 )
 
 // WithRemedy returns err with a remedy, if err is damage to a file.

@@ -22,17 +22,17 @@ func (d *DB) Checkpoint(ctx context.Context) error {
 	if d.options.Mode == Commit {
 		return d.file.Usable()
 	}
-	if err := d.checkpoint.take(ctx); err != nil {
+	if err := d.checkpoint.lock(ctx); err != nil {
 		return err
 	}
-	defer d.checkpoint.give()
+	defer d.checkpoint.unlock()
 	if d.finished {
 		return store.ErrClosed
 	}
 	return d.move()
 }
 
-// move is Checkpoint for a caller that has the turn of checkpoints.
+// move is Checkpoint for a caller that holds d.checkpoint.
 func (d *DB) move() error {
 	if d.options.Mode == Window {
 		return d.write()
@@ -174,9 +174,9 @@ func (d *DB) wrote(n int, start time.Time, err error) {
 
 // Close writes all changes to the file, removes the log and closes the file.
 func (d *DB) Close() error {
-	_ = d.turn.take(context.Background())
+	_ = d.writer.lock(context.Background())
 	closed := d.closed.Swap(true)
-	d.turn.give() // a write may take long, and callers who wait for their turn are refused meanwhile
+	d.writer.unlock() // a write may take long, and callers who wait for the lock are refused meanwhile
 	switch {
 	case closed:
 		return nil
@@ -195,8 +195,8 @@ func (d *DB) Close() error {
 // finish writes all changes to the file and removes the log. If it fails, or if the file refuses
 // all work, the log stays, and the next Open needs it.
 func (d *DB) finish() error {
-	_ = d.checkpoint.take(context.Background())
-	defer d.checkpoint.give()
+	_ = d.checkpoint.lock(context.Background())
+	defer d.checkpoint.unlock()
 	d.finished = true
 	if err := d.file.Usable(); err != nil {
 		switch {

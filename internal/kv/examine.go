@@ -30,13 +30,13 @@ func Examine(ctx context.Context, path string, lockTimeout time.Duration) (x Exa
 	if err := orphaned(path); err != nil {
 		return x, err
 	}
-	c := &verifier{layout: layout{boltfile.NewTable(DefaultTable)}}
+	c := &fileCheck{firstTable: firstTable{boltfile.NewTable(DefaultTable)}}
 	x.Verifier = &c.Verifier
 	x.Damage, err = boltfile.Examine(ctx, path, lockTimeout, c)
 	if err != nil || x.Damage != nil {
 		return x, err
 	}
-	m, err := decodeWatermark(c.layout.table, c.watermark)
+	m, err := decodeWatermark(c.firstTable.table, c.watermark)
 	if err != nil {
 		return x, err
 	}
@@ -88,9 +88,9 @@ func (x *Examination) readLog(path string, m watermark) (damage string, err erro
 }
 
 // Generation returns the generation of the newest frame of the log at path, 0 if
-// there is no frame. Each turn of the segments begins a generation, so the difference of two calls
-// tells how often the segments took turns. Nothing may be appended meanwhile. Generation reads two
-// headers and checks no frame.
+// there is no frame. Whenever the log goes on in the other segment, a generation begins, so the
+// difference of two calls tells how often it did so. Nothing may be appended meanwhile. Generation
+// reads two headers and checks no frame.
 func Generation(path string) (newest uint64, err error) {
 	log, err := openLog(vfs.OS{}, path, true)
 	if err != nil {

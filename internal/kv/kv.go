@@ -59,7 +59,7 @@ type Options struct {
 //
 // A goroutine takes locks in the order in which they stand here, and package invariant checks that:
 //
-//	turn         of the one goroutine that changes the database; the combiner of a caller holds it
+//	writer       of the one goroutine that changes the database; the combiner of a caller holds it
 //	checkpoint   of the one goroutine that moves changes to the file
 //	mu           of the memtable; a reader holds it for some lookups
 //	File.writer  of the one goroutine that commits to the file
@@ -73,14 +73,14 @@ type DB struct {
 	tables  atomic.Pointer[[]*Table]
 	closed  atomic.Bool
 
-	turn           turn // guards the next four
+	writer         ctxLock // guards the next four
 	tx             Tx
 	log            *wal // nil until the second change
 	began, without bool // the database was changed once; no log could be made
 	body           []byte
 
-	checkpoint turn // guards finished, and who writes frozen
-	finished   bool // the file needs the log no more
+	checkpoint ctxLock // guards finished, and who writes frozen
+	finished   bool    // the file needs the log no more
 
 	mu             sync.RWMutex
 	active, frozen *layer // the memtable; frozen is nil if no checkpoint is under way
@@ -100,52 +100,54 @@ type DB struct {
 
 // The ranks of the locks; those of the file follow.
 const (
-	rankTurn invariant.Rank = iota + 1
+	rankWriter invariant.Rank = iota + 1
 	rankCheckpoint
 	rankMemtable
 )
 
-// turn is a lock whose waiters may leave.
-type turn struct {
+// ctxLock is a lock whose waiters leave when their contexts end.
+type ctxLock struct {
 	token chan struct{}
 	owner any
 	rank  invariant.Rank
 }
 
-func newTurn(owner any, rank invariant.Rank) turn { return turn{make(chan struct{}, 1), owner, rank} }
+func newCtxLock(owner any, rank invariant.Rank) ctxLock {
+	return ctxLock{make(chan struct{}, 1), owner, rank}
+}
 
-func (t turn) take(ctx context.Context) (err error) {
+func (l ctxLock) lock(ctx context.Context) (err error) {
 	if err := ctx.Err(); err != nil { // select would choose at random
 		return err
 	}
 	if ctx.Done() == nil {
-		invariant.Lock(t.owner, t.rank)
+		invariant.Lock(l.owner, l.rank)
 	} else { // whoever can leave does not wait for ever
 		defer func() {
 			if err == nil {
-				invariant.Lock(t.owner, t.rank)
+				invariant.Lock(l.owner, l.rank)
 			}
 		}()
 	}
-	for range 64 { // most turns take less time than to wake up for the next
+	for range 64 { // most holders need less time than a goroutine needs to wake up
 		select {
-		case t.token <- struct{}{}:
+		case l.token <- struct{}{}:
 			return nil
 		default:
 			runtime.Gosched()
 		}
 	}
 	select {
-	case t.token <- struct{}{}:
+	case l.token <- struct{}{}:
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 }
 
-func (t turn) give() {
-	<-t.token
-	invariant.Unlock(t.owner, t.rank)
+func (l ctxLock) unlock() {
+	<-l.token
+	invariant.Unlock(l.owner, l.rank)
 }
 
 func (d *DB) lockMemtable() {
@@ -213,10 +215,10 @@ func (d *DB) Time() int64 {
 	return d.time
 }
 
-// Lock waits for the turn to call Update. Without an error the caller calls Unlock.
+// Lock waits until the caller may call Update. Without an error the caller calls Unlock.
 func (d *DB) Lock(ctx context.Context) error {
 	for {
-		if err := d.turn.take(ctx); err != nil {
+		if err := d.writer.lock(ctx); err != nil {
 			return err
 		}
 		s := d.stalled.Load()
@@ -232,7 +234,7 @@ func (d *DB) Lock(ctx context.Context) error {
 		if s == nil && err == nil {
 			return nil
 		}
-		d.turn.give()
+		d.writer.unlock()
 		if err != nil {
 			return err
 		}
@@ -244,10 +246,10 @@ func (d *DB) Lock(ctx context.Context) error {
 	}
 }
 
-// Unlock ends the turn.
+// Unlock lets the next caller of Lock in.
 func (d *DB) Unlock() {
 	if d.options.Mode == Commit {
 		d.file.Unlock()
 	}
-	d.turn.give()
+	d.writer.unlock()
 }

@@ -346,7 +346,7 @@ func TestCloseAfterAFailedCheckpoint(t *testing.T) {
 // TestFormat: a file of a newer version is told from a damaged one.
 func TestFormat(t *testing.T) {
 	d := openTemp(t, options(Log))
-	l := layout{d.first().Table}
+	l := firstTable{d.first().Table}
 	format := func(v byte) []byte {
 		b := append([]byte{v, 0, 0, 0}, make([]byte, formatSize-4)...)
 		l.table.SealMeta(formatKey, b)

@@ -37,8 +37,8 @@ var (
 
 // DefaultSegment is the default of [Options.Segment]. A larger segment has more changes of one key,
 // and so a checkpoint writes fewer pages for each. It is a variable for programs of this repository
-// that test stores: small segments take turns often. Such a program sets it before it opens a
-// store.
+// that test stores: the log then changes its segment often. Such a program sets it before it opens
+// a store.
 var DefaultSegment int64 = 32 << 20
 
 const (
@@ -68,9 +68,10 @@ var firstPosition = position{generation: 1}
 // goroutine at a time.
 //
 // The file begins with a page that holds the ID. Two segments of one size follow. A segment holds
-// the frames of one generation, and generations take turns: while one fills, a checkpoint moves the
-// content of the one before, whose segment the generation after it then overwrites. Blocks that
-// were written once are overwritten in place, so a sync has no metadata of the file to write.
+// the frames of one generation, and generations alternate between the two: while one fills, a
+// checkpoint moves the content of the one before, whose segment the generation after it then
+// overwrites. Blocks that were written once are overwritten in place, so a sync has no metadata of
+// the file to write.
 //
 // A frame has a number, which goes on from frame to frame through all generations, and a checksum
 // that is keyed with the ID. So neither the rest of an older generation nor bytes that a caller has

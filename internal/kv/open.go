@@ -32,7 +32,7 @@ func Open(path string, o Options) (*DB, error) {
 	if fsys == nil {
 		fsys = vfs.Default
 	}
-	l := layout{boltfile.NewTable(o.Table)}
+	l := firstTable{boltfile.NewTable(o.Table)}
 	file, err := boltfile.Open(path, l, boltfile.Options{
 		LockTimeout: o.LockTimeout, FileMode: o.FileMode, NoVerify: o.NoVerify, Logger: o.Logger, FS: fsys,
 	})
@@ -57,7 +57,7 @@ func Open(path string, o Options) (*DB, error) {
 // Join opens the database in an application's database, which it creates if there is none. The mode
 // is Commit.
 func Join(db *bbolt.DB, o Options) (*DB, error) {
-	l := layout{boltfile.NewTable(o.Table)}
+	l := firstTable{boltfile.NewTable(o.Table)}
 	file := boltfile.Join(db, l, boltfile.Options{NoVerify: o.NoVerify, Logger: o.Logger})
 	d := newDB(file, vfs.Default, o)
 	err := d.prepare(l)
@@ -74,7 +74,7 @@ func newDB(file *boltfile.File, fsys vfs.FS, o Options) *DB {
 	o.Segment = cmp.Or(o.Segment, DefaultSegment)
 	d := &DB{
 		file: file, fs: fsys, options: o, active: new(layer), time: NoTime,
-		turn: newTurn(file, rankTurn), checkpoint: newTurn(file, rankCheckpoint),
+		writer: newCtxLock(file, rankWriter), checkpoint: newCtxLock(file, rankCheckpoint),
 		wake: make(chan struct{}, 1), stop: make(chan struct{}), stopped: make(chan struct{}),
 	}
 	d.tx = Tx{db: d, Time: NoTime}
@@ -85,7 +85,7 @@ func newDB(file *boltfile.File, fsys vfs.FS, o Options) *DB {
 
 // prepare checks the first table, or creates it in an application's database, and reads the time of
 // the last change.
-func (d *DB) prepare(l layout) error {
+func (d *DB) prepare(l firstTable) error {
 	if err := d.file.MakeDurable(); err != nil {
 		return err
 	}

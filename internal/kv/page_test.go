@@ -94,9 +94,9 @@ func TestPage(t *testing.T) {
 			ready, end := make(chan error), make(chan struct{})
 			defer close(end)
 			go func() {
-				err := d.checkpoint.take(context.Background())
+				err := d.checkpoint.lock(context.Background())
 				if err == nil {
-					defer d.checkpoint.give()
+					defer d.checkpoint.unlock()
 					err = d.move()
 				}
 				ready <- err

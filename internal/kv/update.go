@@ -15,7 +15,7 @@ import (
 // Update runs fn, and makes its changes durable as the [Mode] says. An error of fn drops them and
 // is returned as it is; a panic of fn drops them and goes on. If the error is
 // [store.ErrUnknownOutcome], the changes may be durable; after any other they are not. The caller
-// has the turn: see [DB.Lock].
+// holds the lock of [DB.Lock].
 func (d *DB) Update(fn func(tx *Tx) error) error {
 	tx := &d.tx
 	defer tx.reset()
@@ -168,8 +168,8 @@ func (d *DB) start(tx *Tx) error {
 // and with the watermark begins if it is not nil. Views wait meanwhile: one that began between the
 // commit and its end would see new values in the file beside older ones in memory.
 func (d *DB) straight(tx *Tx, begins *watermark) error {
-	_ = d.checkpoint.take(context.Background()) // a context that does not end fails no lock
-	defer d.checkpoint.give()
+	_ = d.checkpoint.lock(context.Background()) // a context that does not end fails no lock
+	defer d.checkpoint.unlock()
 	d.lockMemtable()
 	defer d.unlockMemtable()
 	time := d.time

@@ -119,10 +119,10 @@ func (d *DB) Snapshot(ctx context.Context) (*boltfile.Snapshot, error) {
 		return d.file.Snapshot()
 	}
 	// The next checkpoint may have a transaction in two of its commits.
-	if err := d.checkpoint.take(ctx); err != nil {
+	if err := d.checkpoint.lock(ctx); err != nil {
 		return nil, err
 	}
-	defer d.checkpoint.give()
+	defer d.checkpoint.unlock()
 	if d.finished {
 		return nil, store.ErrClosed
 	}
@@ -138,10 +138,10 @@ func (d *DB) Compact(ctx context.Context) (before, after int64, err error) {
 	if d.options.Mode == Commit {
 		return d.file.Compact(ctx)
 	}
-	if err := d.checkpoint.take(ctx); err != nil {
+	if err := d.checkpoint.lock(ctx); err != nil {
 		return 0, 0, err
 	}
-	defer d.checkpoint.give() // nobody waits for the file with the memtable locked
+	defer d.checkpoint.unlock() // nobody waits for the file with the memtable locked
 	if d.finished {
 		return 0, 0, store.ErrClosed
 	}

@@ -28,7 +28,7 @@ import (
 // not long ago go there at once: one such row would delay the calls for all others.
 type Combiner[Q, A any] struct {
 	r     *Runner
-	names Names[Q]
+	names RowNames[Q]
 	lanes []*Lane // the last is the slow one
 	fast  *combine.Combiner[Q, A]
 	slow  *combine.Combiner[Q, A]
@@ -46,8 +46,8 @@ type Batching struct {
 	Lanes, MinBatch, MaxBatch, Patience int
 }
 
-// Names returns the names of the rows that a request locks or inserts.
-type Names[Q any] = func(Q) iter.Seq[string]
+// RowNames returns the names of the rows that a request locks or inserts.
+type RowNames[Q any] = func(Q) iter.Seq[string]
 
 // Batch is the requests of a flush.
 type Batch[Q, A any] = []*combine.Request[Q, A]
@@ -62,7 +62,7 @@ type Flush[Q, A any] func(context.Context, Batch[Q, A]) (open Batch[Q, A])
 // function that flusher returns answers the batches of that lane, and sends to the server by
 // [Lane.Attempt] alone.
 func NewCombiner[Q, A any](
-	r *Runner, b Batching, names Names[Q], flusher func(*Lane) Flush[Q, A],
+	r *Runner, b Batching, names RowNames[Q], flusher func(*Lane) Flush[Q, A],
 ) (*Combiner[Q, A], error) {
 	c := &Combiner[Q, A]{r: r, names: names, held: held{rows: make(map[string]sighting)}}
 	c.closed, c.close = context.WithCancel(context.Background())
@@ -111,7 +111,7 @@ func NewCombiner[Q, A any](
 // request that fails by itself. Where the server refuses the transaction of a batch, each request
 // gets a transaction of its own, so that one bad request fails alone.
 func NewTransactions[Q, A any](
-	r *Runner, b Batching, names Names[Q],
+	r *Runner, b Batching, names RowNames[Q],
 	transact func(context.Context, *Lane, *pgxpool.Conn, Batch[Q, A]) error,
 ) (*Combiner[Q, A], error) {
 	return NewCombiner(r, b, names, func(l *Lane) Flush[Q, A] {

@@ -46,7 +46,7 @@ type Ledger struct {
 
 var _ ledger.Ledger = (*Ledger)(nil)
 
-type request = combine.Request[*ledger.Job, struct{}]
+type jobRequest = combine.Request[*ledger.Job, struct{}]
 
 // New returns the ledger in the file of s, and creates its bbolt buckets if the file has none.
 // Closing the ledger leaves s open; close the ledger first.
@@ -76,7 +76,7 @@ func newLedger(s *bolt.Store, o *Options) (*Ledger, error) {
 	}
 	l.reads = reads{l, l.read}
 	if err := l.create(); err != nil {
-		remedy := boltfile.RestoreJoined
+		remedy := boltfile.RestoreDatabase
 		if l.db.File().Owned() {
 			remedy = boltfile.Restore
 		}
@@ -143,7 +143,7 @@ func explain(op string, err error) error {
 }
 
 // flush decides a batch. The combiner has locked the tables.
-func (l *Ledger) flush(_ int, batch []*request) {
+func (l *Ledger) flush(_ int, batch []*jobRequest) {
 	jobs := make([]*ledger.Job, len(batch))
 	for i, r := range batch {
 		jobs[i] = r.In

@@ -55,12 +55,12 @@ func (n *names) create(tx *bbolt.Tx) error {
 
 // buckets holds the ledger's tables in one transaction. It is the [book.Reader] of a batch.
 type buckets struct {
-	accounts, requests *table
+	accounts, requests *txTable
 	dropped            [][]byte // keys of accounts that jobs have dropped
 }
 
 func (n *names) in(tx *kv.Tx) *buckets {
-	return &buckets{accounts: &table{tx, n.accounts}, requests: &table{tx, n.requests}}
+	return &buckets{accounts: &txTable{tx, n.accounts}, requests: &txTable{tx, n.requests}}
 }
 
 // decide decides jobs, and puts their changes into the transaction. own are the errors of jobs that
@@ -164,8 +164,8 @@ func holdKey(h ledger.Hold) []byte {
 	return append(number(prefix(h.Account, ofHolds), h.Expires), h.SpendID...)
 }
 
-// table is a table in a transaction. A damaged value is empty, and no value is.
-type table struct {
+// txTable is a table in a transaction. A damaged value is empty, and no value is.
+type txTable struct {
 	tx *kv.Tx
 	t  *kv.Table
 }
@@ -173,7 +173,7 @@ type table struct {
 var damaged = []byte{}
 
 // get returns the value of key, or nil.
-func (t *table) get(key []byte) ([]byte, error) {
+func (t *txTable) get(key []byte) ([]byte, error) {
 	v, err := t.tx.Get(t.t, string(key))
 	if errors.Is(err, kv.ErrDamaged) {
 		return damaged, nil
@@ -181,28 +181,28 @@ func (t *table) get(key []byte) ([]byte, error) {
 	return v, err
 }
 
-func (t *table) put(key []byte, value *book.Encoder) { t.tx.Put(t.t, string(key), value.B) }
+func (t *txTable) put(key []byte, value *book.Encoder) { t.tx.Put(t.t, string(key), value.B) }
 
-// cursor walks the keys of a table that begin with some bytes.
-type cursor struct {
+// prefixCursor walks the keys of a table that begin with some bytes.
+type prefixCursor struct {
 	c      *kv.Cursor
 	prefix []byte
 }
 
 // ascend returns a cursor over the keys that are not less than from.
-func (t *table) ascend(prefix, from []byte) (*cursor, error) {
+func (t *txTable) ascend(prefix, from []byte) (*prefixCursor, error) {
 	c, err := t.tx.Ascend(t.t, string(from))
-	return &cursor{c, prefix}, err
+	return &prefixCursor{c, prefix}, err
 }
 
 // descend returns a cursor over the keys that are less than before.
-func (t *table) descend(prefix, before []byte) (*cursor, error) {
+func (t *txTable) descend(prefix, before []byte) (*prefixCursor, error) {
 	c, err := t.tx.Descend(t.t, string(before))
-	return &cursor{c, prefix}, err
+	return &prefixCursor{c, prefix}, err
 }
 
 // next returns the next key and its value; the key is nil at the end.
-func (c *cursor) next() (key, value []byte, err error) {
+func (c *prefixCursor) next() (key, value []byte, err error) {
 	k, v, ok, err := c.c.Next()
 	if key = []byte(k); err != nil || !ok || !bytes.HasPrefix(key, c.prefix) {
 		return nil, nil, err

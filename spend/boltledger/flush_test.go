@@ -46,7 +46,7 @@ func TestFailedFlushAnswersAll(t *testing.T) {
 		return &ledger.Job{Accounts: []string{"cards/a"}, Run: func(ledger.Snapshot) (*ledger.Changes, error) { return nil, err }}
 	}
 	for _, failed := range []error{nil, store.ErrUnavailable} {
-		batch := []*request{{In: run(nil)}, {In: run(own)}}
+		batch := []*jobRequest{{In: run(nil)}, {In: run(own)}}
 		want := own
 		if failed != nil {
 			want = failed

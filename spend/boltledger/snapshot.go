@@ -30,9 +30,9 @@ func (b *buckets) Request(id string) (*ledger.Request, error) {
 	return decodeRequest([]byte(id), v)
 }
 
-// walk is a cursor over an account's entries, or over its corrections by date, in order of time.
-type walk struct {
-	c     *cursor
+// timeCursor is a cursor over an account's entries, or over its corrections by date, in order of time.
+type timeCursor struct {
+	c     *prefixCursor
 	start []byte
 	upto  int64
 	k, v  []byte // k is nil at the end
@@ -40,18 +40,18 @@ type walk struct {
 	err   error  // that ended the walk
 }
 
-// walk begins at the first key with a greater time than after.
-func (b *buckets) walk(account string, letter byte, after, upto int64) *walk {
+// walk returns a cursor that begins at the first key with a greater time than after.
+func (b *buckets) walk(account string, letter byte, after, upto int64) *timeCursor {
 	start := prefix(account, letter)
 	c, err := b.accounts.ascend(start, number(bytes.Clone(start), after))
-	w := &walk{c: c, start: start, upto: upto, err: err}
+	w := &timeCursor{c: c, start: start, upto: upto, err: err}
 	for w.next(); w.k != nil && numberAt(w.k[len(start):]) <= after; {
 		w.next()
 	}
 	return w
 }
 
-func (w *walk) next() {
+func (w *timeCursor) next() {
 	if w.k = nil; w.err == nil {
 		w.k, w.v, w.err = w.c.next()
 	}
@@ -63,7 +63,7 @@ func (w *walk) next() {
 }
 
 // time returns the time in the key, or the latest possible time at the end.
-func (w *walk) time() int64 {
+func (w *timeCursor) time() int64 {
 	if w.k == nil {
 		return math.MaxInt64
 	}

@@ -33,10 +33,10 @@ type Options struct {
 type memory struct {
 	clock *clock.Clock
 
-	// turn has one place, for the caller whose turn it is. Callers get it in the order in which they
-	// came, while a mutex favours those that run: then half of the calls took no time and others a
-	// thousand times as long.
-	turn     chan struct{}
+	// lock is a fair lock: a channel with room for the one caller that holds it. Callers get it in the
+	// order in which they came. A sync.Mutex favours callers that run: then half of the calls took no
+	// time and others a thousand times as long.
+	lock     chan struct{}
 	closed   bool
 	accounts map[string]*account
 	requests map[string]*ledger.Request
@@ -62,19 +62,19 @@ func New(o *Options) ledger.Ledger {
 	}
 	return &memory{
 		clock:    clock.New(clock.Options{Source: o.Clock, MaxSkew: store.DefaultMaxSkew}),
-		turn:     make(chan struct{}, 1),
+		lock:     make(chan struct{}, 1),
 		accounts: make(map[string]*account),
 		requests: make(map[string]*ledger.Request),
 	}
 }
 
-// enter waits for the caller's turn, unless ctx ends or the ledger is closed.
+// enter takes the lock, unless ctx ends or the ledger is closed.
 func (l *memory) enter(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
 	select {
-	case l.turn <- struct{}{}:
+	case l.lock <- struct{}{}:
 	case <-ctx.Done():
 		return ctx.Err()
 	}
@@ -85,15 +85,15 @@ func (l *memory) enter(ctx context.Context) error {
 	return nil
 }
 
-// leave ends the caller's turn.
-func (l *memory) leave() { <-l.turn }
+// leave gives the lock back.
+func (l *memory) leave() { <-l.lock }
 
-// Decide runs a job in the caller's turn. See [ledger.Ledger].
+// Decide runs a job under the lock. See [ledger.Ledger].
 func (l *memory) Decide(ctx context.Context, job *ledger.Job) error {
 	return l.DecideAll(ctx, []*ledger.Job{job})[0]
 }
 
-// DecideAll runs jobs in the caller's turn. See [ledger.Ledger].
+// DecideAll runs jobs under the lock, one after the other. See [ledger.Ledger].
 func (l *memory) DecideAll(ctx context.Context, jobs []*ledger.Job) []error {
 	errs := make([]error, len(jobs))
 	if err := l.enter(ctx); err != nil {
@@ -249,7 +249,7 @@ func (l *memory) PruneRequests(ctx context.Context, prefix string, before int64)
 
 // Close ends the ledger and forgets its data.
 func (l *memory) Close() error {
-	l.turn <- struct{}{}
+	l.lock <- struct{}{}
 	defer l.leave()
 	l.closed, l.accounts, l.requests = true, nil, nil
 	return nil

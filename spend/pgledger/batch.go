@@ -14,8 +14,8 @@ import (
 	"github.com/brimgo/brim/spend/ledger"
 )
 
-// request is a job and its own error.
-type request = combine.Request[*ledger.Job, error]
+// jobRequest is a job and its own error.
+type jobRequest = combine.Request[*ledger.Job, error]
 
 // Decide runs a job, in one transaction with others that are made at the same time. See
 // [ledger.Ledger].
@@ -74,7 +74,7 @@ const repeats = 3
 
 // decideBatch decides the jobs of the requests in one transaction.
 func (l *Ledger) decideBatch(
-	ctx context.Context, lane *pgrun.Lane, conn *pgxpool.Conn, requests []*request,
+	ctx context.Context, lane *pgrun.Lane, conn *pgxpool.Conn, requests []*jobRequest,
 ) (err error) {
 	for n := 0; ; n++ {
 		r := l.newRows(conn, true)
@@ -97,7 +97,7 @@ func isDuplicate(err error) bool { return pgrun.IsCode(err, "23505") }
 
 // decideFree decides the jobs of the requests whose rows no other transaction holds, and leaves out
 // the others.
-func (r *rows) decideFree(ctx context.Context, requests []*request) error {
+func (r *rows) decideFree(ctx context.Context, requests []*jobRequest) error {
 	jobs := make([]*ledger.Job, len(requests))
 	for i, request := range requests {
 		jobs[i] = request.In
@@ -105,7 +105,7 @@ func (r *rows) decideFree(ctx context.Context, requests []*request) error {
 	if err := r.read(ctx, jobs, true); err != nil {
 		return err
 	}
-	free := slices.DeleteFunc(slices.Clone(requests), func(request *request) bool {
+	free := slices.DeleteFunc(slices.Clone(requests), func(request *jobRequest) bool {
 		request.Err = nil
 		return r.leaveOut(request)
 	})
@@ -121,7 +121,7 @@ func (r *rows) decideFree(ctx context.Context, requests []*request) error {
 
 // leaveOut reports whether another transaction holds a row of the request, and sets the request's
 // Err if so.
-func (r *rows) leaveOut(request *request) bool {
+func (r *rows) leaveOut(request *jobRequest) bool {
 	var held []string
 	look := func(key string) {
 		if r.ids[key] == 0 {

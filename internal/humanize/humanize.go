@@ -1,5 +1,5 @@
-// Package show writes amounts, times and keys for people, in terminals and on pages.
-package show
+// Package humanize writes amounts, times and keys for people, in terminals and on pages.
+package humanize
 
 import (
 	"fmt"

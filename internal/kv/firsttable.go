@@ -28,30 +28,30 @@ var (
 	watermarkKey = []byte("journal")
 )
 
-// layout describes the buckets of the first table. It implements [boltfile.Layout].
-type layout struct{ table *boltfile.Table }
+// firstTable describes the buckets of the first table. It implements [boltfile.Layout].
+type firstTable struct{ table *boltfile.Table }
 
 // Buckets lists both names.
-func (l layout) Buckets() [][]byte { return [][]byte{l.table.Name(), l.table.MetaName()} }
+func (t firstTable) Buckets() [][]byte { return [][]byte{t.table.Name(), t.table.MetaName()} }
 
 // NewCheck begins a count of all values.
-func (l layout) NewCheck() boltfile.Check { return &verifier{layout: l} }
+func (t firstTable) NewCheck() boltfile.Check { return &fileCheck{firstTable: t} }
 
 // Create makes the buckets.
-func (l layout) Create(tx *bbolt.Tx) error {
-	meta, err := l.table.Create(tx)
+func (t firstTable) Create(tx *bbolt.Tx) error {
+	meta, err := t.table.Create(tx)
 	if err != nil {
 		return err
 	}
 	buf := make([]byte, formatSize)
 	binary.LittleEndian.PutUint32(buf, fileFormat)
-	l.table.SealMeta(formatKey, buf)
+	t.table.SealMeta(formatKey, buf)
 	return meta.Put(formatKey, buf)
 }
 
 // checkFormat refuses a file that a newer version has written.
-func (l layout) checkFormat(value []byte) error {
-	body, ok := l.table.OpenMeta(formatKey, value)
+func (t firstTable) checkFormat(value []byte) error {
+	body, ok := t.table.OpenMeta(formatKey, value)
 	if !ok || len(value) != formatSize {
 		return boltfile.Damagef("the format's number is missing or does not match its checksum")
 	}
@@ -65,17 +65,17 @@ func (l layout) checkFormat(value []byte) error {
 	return nil
 }
 
-// verifier counts the values of all tables in the file and compares them with their totals. It
+// fileCheck counts the values of all tables in the file and compares them with their totals. It
 // implements [boltfile.Check].
-type verifier struct {
+type fileCheck struct {
 	boltfile.Verifier
-	layout    layout
-	format    []byte
-	watermark []byte
+	firstTable firstTable
+	format     []byte
+	watermark  []byte
 }
 
-func (c *verifier) Visit(bucket, key, value []byte) {
-	if bytes.Equal(bucket, c.layout.table.MetaName()) {
+func (c *fileCheck) Visit(bucket, key, value []byte) {
+	if bytes.Equal(bucket, c.firstTable.table.MetaName()) {
 		switch {
 		case bytes.Equal(key, formatKey):
 			c.format = bytes.Clone(value)
@@ -88,15 +88,15 @@ func (c *verifier) Visit(bucket, key, value []byte) {
 
 // Err returns the first damage for which the file must not be used. A newer format comes first,
 // because it explains all other damage.
-func (c *verifier) Err() error {
+func (c *fileCheck) Err() error {
 	if c.format == nil {
 		return boltfile.Damagef("it is a bbolt file, but not one of brim's, or its bucket %q is missing; "+
-			"to add buckets to an application's database use New", c.layout.table.MetaName())
+			"to add buckets to an application's database use New", c.firstTable.table.MetaName())
 	}
-	if err := c.layout.checkFormat(c.format); err != nil {
+	if err := c.firstTable.checkFormat(c.format); err != nil {
 		return err
 	}
-	if _, err := decodeWatermark(c.layout.table, c.watermark); err != nil {
+	if _, err := decodeWatermark(c.firstTable.table, c.watermark); err != nil {
 		return err
 	}
 	return c.Verifier.Err()
@@ -114,7 +114,7 @@ type watermark struct {
 	inUse bool
 }
 
-const markSize = 41 + boltfile.SealSize
+const watermarkSize = 41 + boltfile.SealSize
 
 // putWatermark records that the file has all changes up to p, if there is a log.
 func (d *DB) putWatermark(btx *bbolt.Tx, p position, inUse bool) error {
@@ -129,7 +129,7 @@ func putWatermark(t *Table, btx *bbolt.Tx, m watermark) error {
 	if err != nil {
 		return err
 	}
-	buf := make([]byte, markSize)
+	buf := make([]byte, watermarkSize)
 	if m.inUse {
 		buf[0] = 1
 	}
@@ -148,7 +148,7 @@ func decodeWatermark(t *boltfile.Table, value []byte) (m watermark, err error) {
 		return m, nil
 	}
 	body, ok := t.OpenMeta(watermarkKey, value)
-	if !ok || len(value) != markSize {
+	if !ok || len(value) != watermarkSize {
 		return m, boltfile.Damagef("the watermark of the journal does not match its checksum")
 	}
 	copy(m.id[:], body[1:])

@@ -11,9 +11,9 @@ import (
 	"github.com/brimgo/brim/spend/memledger"
 )
 
-// TestTurns has callers come one after the other while a decision runs. They decide in that order,
+// TestFairLock has callers come one after the other while a decision runs. They decide in that order,
 // and one whose context ends meanwhile leaves the line.
-func TestTurns(t *testing.T) {
+func TestFairLock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := memledger.New(nil)
 		proceed := make(chan struct{})
