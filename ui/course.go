@@ -9,11 +9,11 @@ import (
 	"github.com/brimgo/brim/internal/plot"
 )
 
-// minute is the number of seconds that count as now.
+// minute is the length of the window of the present figures, in seconds.
 const minute = 60
 
-// overview is the knowledge of a Recorder about the last [Window]. The last element of a series is
-// the second now.
+// overview holds the figures of the first page: those that a Recorder has recorded in the last
+// [Window]. A series has an element for each second, the present second last.
 type overview struct {
 	now                       time.Time
 	accepted, refused, failed [slots]uint32
@@ -26,15 +26,15 @@ type overview struct {
 type tally struct {
 	key           string
 	recent, all   uint32 // refusals of the last minute, and of the window
-	since, latest int64  // seconds; refusals since then have no pause of half a minute
-	before        bool   // the refusals since began before the Recorder can tell
+	since, latest int64  // seconds of the first and the last refusal; no pause of half a minute lies between
+	before        bool   // the refusals may have begun before since: the Recorder knows no earlier second
 	course        [sparks]uint32
 }
 
 // sparks is the number of bars of a sparkline.
 const sparks = 60
 
-// overview reads all that is recorded. It locks one bucket at a time, for some microseconds.
+// overview reads all records. It locks one bucket at a time, for some microseconds.
 func (r *Recorder) overview() *overview {
 	o := &overview{now: r.now()}
 	now := o.now.Unix()
@@ -80,7 +80,7 @@ func (r *Recorder) overview() *overview {
 	return o
 }
 
-// tally returns the refusals of a way in the window that ends with the second now.
+// tally returns the refusals of a way in the window whose last second is now.
 func (s *set) tally(way int, now int64) tally {
 	const pause = 30
 	t := tally{key: s.keys[way]}
@@ -104,8 +104,8 @@ func (s *set) tally(way int, now int64) tally {
 	return t
 }
 
-// each calls f for each slot of a way with calls in the window that ends with the second now, in
-// order of time.
+// each calls f for each second of a way in which there were calls, in order of time. The last second
+// of the window is now.
 func (s *set) each(way int, now int64, f func(*slot)) {
 	for second := max(now-slots+1, s.born[way]); second <= now; second++ {
 		if one := &s.rings[uint64(second)%slots][way]; int64(one.second) == second && one.accepted+one.refused > 0 {
@@ -168,7 +168,7 @@ func (c *course) levels(begin, now time.Time) []plot.Point {
 	return points
 }
 
-// leak returns the level after the last call of the slot, until that many seconds after begin.
+// leak returns the level from the last call of the slot on. until is in seconds after begin.
 func (t *slot) leak(begin time.Time, until float64) []plot.Point {
 	return plot.Level([]plot.Point{{X: t.seconds(t.end, begin), Y: float64(t.level)}}, float64(t.rate), until)
 }

@@ -60,7 +60,7 @@ func (h *Handler) levels(w http.ResponseWriter, v *visit) {
 	h.render(w, status, "levels", page)
 }
 
-// fill fills the page with rows of its listing, after skipping some.
+// fill fills the page with the rows of its listing behind the first skip.
 func (h *Handler) fill(page *levelsPage, prefix string, skip int) {
 	l, now := page.Listing, h.clock()
 	page.Age = fmt.Sprintf("The numbers are %s old: listed at %s in %s, and next in %s at the earliest, when somebody looks.",

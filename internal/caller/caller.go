@@ -39,10 +39,9 @@ func ValidateName(name string) error {
 	return nil
 }
 
-// Key returns the key of the bucket that a policy has for the caller with a key of the
-// application's own. The name of the policy ends at the first colon, and a kind of three follows:
-// "key", "hash" or "ip". So no two policies, no two keys, and no key and address, have the same
-// bucket.
+// Key returns the key of the bucket of a policy and a caller, whom the application names by key. The
+// name of the policy ends at the first colon. One of three words follows: "key", "hash" or "ip". So
+// no two policies share a bucket, nor two keys, nor a key and an address.
 func Key(policy, key string) string { return policy + ":" + Storable(key) }
 
 // Storable returns a key that every store can keep: "key:" and the key itself, or "hash:" and its
@@ -56,7 +55,7 @@ func Storable(key string) string {
 	return "hash:" + hex.EncodeToString(sum[:])
 }
 
-// AddressKey returns the key of the bucket that a policy has for a client's address; see Address.
+// AddressKey returns the key of the bucket of a policy and a client's address; see Address.
 func AddressKey(policy string, client netip.Addr, bits int) string {
 	return policy + ":ip:" + Address(client, bits)
 }
@@ -134,14 +133,14 @@ type Charge struct {
 // swift is the time that a store usually needs to give units back.
 const swift = 10 * time.Millisecond
 
-// Correct puts the units in, if the bucket was only asked: the caller counts. If the units are in,
-// the caller does not count, and Correct gives them back. It does so also if ctx has ended.
+// Correct mends the bucket after the outcome. If the bucket was only asked, the caller counts, and
+// Correct puts the units in. If the units are in, the caller does not count, and Correct gives them
+// back. It does so also if ctx has ended.
 //
-// A charge of n units that is t old may have leaked by LeakRate times t, so the rest is given back
-// at most. Then the bucket is never emptier than the bucket of those who count would be, however
-// many charges it holds: it leaks no faster than that bucket, or than any one of the charges. A
-// store that gave the rest back later than expected gets the units again that had leaked until
-// then.
+// Of a charge, LeakRate times its age may have leaked, so Correct gives back the rest at most.
+// However many charges the bucket holds, it is then never emptier than a bucket of the callers who
+// count: it leaks no faster than that bucket, or than any one of the charges. If the store gave the
+// rest back later than expected, more had leaked by then, and Correct puts those units in again.
 func (c *Charge) Correct(ctx context.Context, l Limiter) error {
 	ctx = context.WithoutCancel(ctx)
 	if c.Timeout > 0 {

@@ -307,8 +307,8 @@ func (s *suite) everything(t *testing.T, st store.Store) {
 	}
 }
 
-// waiters runs callers on a clock that advances at every reading. A caller that waits for a lock so
-// brings an older time than the caller before it stored. The same interval must not leak twice.
+// waiters runs callers on a clock that advances at every reading. So a caller that waits for a lock
+// has read an earlier time than the caller before it stores. The same interval must not leak twice.
 func (s *suite) waiters(t *testing.T) {
 	const why = "a timestamp taken before the lock is older than the stored time; the bucket's time must not go back"
 	var us, accepted atomic.Int64

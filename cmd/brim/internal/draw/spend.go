@@ -11,7 +11,7 @@ import (
 	"github.com/brimgo/brim/spend/memledger"
 )
 
-// The rules of leakyOrRolling, and how long it watches them.
+// The rules that leakyOrRolling compares, and the time that it simulates.
 const (
 	spendDays   = 60
 	spendWindow = 30 * 24 * time.Hour

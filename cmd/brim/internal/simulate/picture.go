@@ -111,8 +111,8 @@ func SharePicture(title string, outcomes []Outcome, refuse float64) string {
 // cover the curve.
 const maxCrosses = 400
 
-// Levels records the level of one bucket. Its Add is the Watch of a run. The zero value records
-// the bucket of the first arrival.
+// Levels records the level of one bucket: pass its method Add as the Watch of a run. The zero value
+// records the bucket of the first arrival.
 type Levels struct {
 	key     string
 	started bool

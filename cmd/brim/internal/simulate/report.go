@@ -30,7 +30,7 @@ type Outcome struct {
 	Accepted      int64
 	Refused       int64
 	UnitsAccepted float64
-	Numbers       int       // the most numbers, such as a count or a time, that the algorithm kept for a key
+	Numbers       int       // the most values, such as a count or a time, that the algorithm kept for one key
 	KeysRefused   int       // keys with a refused request
 	TopRefused    []Refused // the most refused first; never nil
 }
