@@ -135,7 +135,7 @@ func compare(ctx context.Context, file string, kills int, counts [callers]int64)
 		return fmt.Errorf("the file contains %d units that no process has put there", tooMany)
 	default:
 		fmt.Printf("\n%d units acknowledged, all of them in the file after %d kills: none is missing.\n"+
-			"The other units were written, and their process was killed before it could acknowledge them.\n", total, kills)
+			"A unit beyond these was in flight when its process was killed.\n", total, kills)
 	}
 	return nil
 }
