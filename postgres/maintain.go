@@ -153,7 +153,7 @@ func (s *Store) Prune(ctx context.Context) (removed int64, err error) {
 	var pages, parts int64
 	var is shape
 	err = s.run.Look(ctx, "prune", func(ctx context.Context, conn *pgxpool.Conn) error {
-		return conn.QueryRow(ctx, s.sql.Load().pruned).Scan(&pages, &parts, &is.kind, &is.parent)
+		return conn.QueryRow(ctx, s.sql.Load().shape).Scan(&pages, &parts, &is.kind, &is.parent)
 	})
 	if why := is.unprunable(); err == nil && why != "" {
 		return 0, s.run.Wrap("prune", fmt.Errorf("%w: the table of buckets %s, and Prune reads the pages of a plain "+
@@ -172,7 +172,7 @@ func (s *Store) Prune(ctx context.Context) (removed int64, err error) {
 	return removed, err
 }
 
-// shape is the kind of table that the buckets are in; see pages.sql.
+// shape is the kind of table that the buckets are in; see shape.sql.
 type shape struct {
 	kind   string // relkind in pg_class
 	parent bool   // it is plain, and other tables inherit from it

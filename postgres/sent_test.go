@@ -29,7 +29,7 @@ func (s *sent) add(sql string, args []any) {
 		name = found[1]
 	}
 	switch name {
-	case "size", "session":
+	case "pages", "session":
 		return
 	}
 	if len(args) > 0 {

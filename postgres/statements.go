@@ -15,11 +15,11 @@ var files embed.FS
 // statements are the store's statements for one table; docs/internals/postgres.md tells when each goes
 // out.
 type statements struct {
-	updateOne, updateMany, insert     string
-	lock, lockSkip, write, remove     string // lockSkip leaves out the rows that others hold
-	read                              string
-	insertOne, readOne                string // for one key, planned without QueryByIndex
-	page, prune, pages, pruned, bytes string
+	updateOne, updateMany, insert    string
+	lock, lockSkip, write, remove    string // lockSkip leaves out the rows that others hold
+	read                             string
+	insertOne, readOne               string // for one key, planned without QueryByIndex
+	page, prune, pages, shape, bytes string
 }
 
 // newStatements renders the statements of a generation. The server keeps a plan for each text. Each
@@ -36,7 +36,7 @@ func newStatements(names pgname.Names, generation int) *statements {
 		updateOne: text("update_one"), updateMany: text("update_many"), insert: text("insert"),
 		lock: text("lock"), lockSkip: render("lock", "{{skip}}", "SKIP LOCKED") + note, write: text("write"), remove: text("delete"),
 		read: text("read"), insertOne: text("insert") + one, readOne: text("read") + one,
-		page: text("page"), prune: text("prune"), pages: text("size"), pruned: text("pages"), bytes: text("bytes"),
+		page: text("page"), prune: text("prune"), pages: text("pages"), shape: text("shape"), bytes: text("bytes"),
 	}
 }
 

@@ -3,8 +3,8 @@
 -- behind its own, so no two statements wait for each other.
 --
 -- A transaction that the snapshot refuses locks nothing, so that a refusal writes nothing; neither
--- does a drain of a bucket that is empty. The caller decides it on the rows as it reads them, and calls again without refusals where it finds
--- that the transaction fits by now.
+-- does a drain of a bucket that is empty. The caller decides it on the rows as it reads them, and
+-- calls again without refusals where it finds that the transaction fits by now.
 --
 -- {{skip}} is empty, or SKIP LOCKED after a statement has waited in vain: rows that another
 -- transaction holds are left out. It is not the usual form, because it also leaves out rows that
