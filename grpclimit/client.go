@@ -80,7 +80,7 @@ func (c *Client) Unary(
 	ctx context.Context, method string, request, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, o ...grpc.CallOption,
 ) error {
 	for retry := 0; ; retry++ {
-		if err := c.turn(ctx, method, request); err != nil {
+		if err := c.wait(ctx, method, request); err != nil {
 			return err
 		}
 		err := invoke(ctx, method, request, reply, conn, o...)
@@ -98,14 +98,14 @@ func (c *Client) Unary(
 func (c *Client) Stream(
 	ctx context.Context, desc *grpc.StreamDesc, conn *grpc.ClientConn, method string, begin grpc.Streamer, o ...grpc.CallOption,
 ) (grpc.ClientStream, error) {
-	if err := c.turn(ctx, method, nil); err != nil {
+	if err := c.wait(ctx, method, nil); err != nil {
 		return nil, err
 	}
 	return begin(ctx, desc, conn, method, o...)
 }
 
-// turn waits for the turn of a call.
-func (c *Client) turn(ctx context.Context, method string, message any) error {
+// wait waits for the turn of a call.
+func (c *Client) wait(ctx context.Context, method string, message any) error {
 	n := 1.0
 	if c.options.Cost != nil {
 		n = c.options.Cost(ctx, method, message)

@@ -95,7 +95,7 @@ func (s *Store) unconnected(err error) error {
 		"Options.CallTimeout is %v", store.ErrUnavailable, s.o.CallTimeout)
 }
 
-// errLate is the error of a call, or a part of one, that waited for its turn for too long.
+// errLate is the error of a call, or a part of one, that was queued for too long.
 var errLate = fmt.Errorf("%w: it was not sent, because the server does not answer what was sent before", store.ErrUnavailable)
 
 // bound checks that a client waits for an answer for a bounded time, and notes that time.

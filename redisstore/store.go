@@ -155,8 +155,8 @@ func (s *Store) remove(ctx context.Context, mode store.Mode, keys []string) (rem
 	return removed, err
 }
 
-// Close refuses further calls, and those that wait for their turn, with [store.ErrClosed]. It waits
-// for those in flight. The client stays open.
+// Close refuses further calls, and those that are queued, with [store.ErrClosed]. It waits for
+// those in flight. The client stays open.
 func (s *Store) Close() error {
 	s.closed.Store(true)
 	if s.cluster != nil {

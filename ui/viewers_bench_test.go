@@ -24,11 +24,12 @@ func (n nowhere) Write(p []byte) (int, error) { return io.Discard.Write(p) }
 func (n nowhere) WriteHeader(int)             {}
 
 // BenchmarkViewers measures 16 callers who decide 1,000 times a second in all over 10^6 buckets in
-// memory, without and with 20 viewers whose pages update every two seconds. The two take turns of
-// 25 seconds, in which a listing or two run; p99-ratio is the median of the ratios of neighbours.
-// Run it with -benchtime 3x, for three turns of each.
+// memory, without and with 20 viewers whose pages update every two seconds. The two are measured
+// alternately, in trials of 25 seconds, in which a listing or two run; p99-ratio is the median of the
+// ratios of neighbours.
+// Run it with -benchtime 3x, for three trials of each.
 func BenchmarkViewers(b *testing.B) {
-	const buckets, callers, viewers, rate, turn = 1_000_000, 16, 20, 1000, 25 * time.Second
+	const buckets, callers, viewers, rate, trial = 1_000_000, 16, 20, 1000, 25 * time.Second
 	keys := manyKeys(buckets)
 	db := memory.New(nil)
 	defer db.Close()
@@ -85,7 +86,7 @@ func BenchmarkViewers(b *testing.B) {
 			})
 		}
 		result, err := load.RunOpen(ctx, load.Options{
-			Callers: callers, For: turn, Order: order,
+			Callers: callers, For: trial, Order: order,
 			Decide: func(ctx context.Context, key int, _ bool) (bool, error) {
 				st, err := s.Fill(ctx, store.Op{Bucket: limit.For(keys[key]), Amount: 1})
 				return st.Accepted, err

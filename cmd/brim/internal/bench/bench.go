@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	rounds  = 5    // of the store and the reference, in turn
+	rounds  = 5    // of the store and the reference, alternately
 	batch   = 1000 // buckets created per call
 	warmUp  = 200 * time.Millisecond
 	longest = 500 * time.Millisecond // time of the rush
@@ -44,7 +44,7 @@ type Options struct {
 	Duration time.Duration // of the measurement of the store; a reference takes as much time again
 	Refused  float64       // share of refused decisions, from 0 to 1; they ask for too much
 	Prefix   string        // of the keys in the store
-	// Reference, if not nil, is measured in turn with the store.
+	// Reference, if not nil, is measured alternately with the store.
 	Reference *Reference
 	// Progress, if not nil, is called from time to time with the share of the work that is done.
 	Progress func(share float64)
@@ -166,9 +166,9 @@ type subject struct {
 	took  load.Histogram
 }
 
-func (s *subject) turn(ctx context.Context) error {
+func (s *subject) trial(ctx context.Context) error {
 	res, err := load.Run(ctx, s.load)
-	// A turn that was cut short tells less than a whole one, but more than none.
+	// A trial that was cut short tells less than a whole one, but more than none.
 	if rate := res.PerSecond(); err == nil || len(s.rates) == 0 && rate > 0 {
 		s.rates = append(s.rates, rate)
 		s.took.Add(&res.Took)
@@ -176,7 +176,7 @@ func (s *subject) turn(ctx context.Context) error {
 	return err
 }
 
-// subjects returns the store and, if there is one, the reference. Each turn of them takes the
+// subjects returns the store and, if there is one, the reference. Each trial of them takes the
 // time each.
 func (b *bench) subjects(each time.Duration) ([]*subject, error) {
 	order, err := load.Draw("uniform", b.Keys, b.Keys, b.Refused, rand.Uint64())
@@ -197,7 +197,7 @@ func (b *bench) subjects(each time.Duration) ([]*subject, error) {
 	return append(all, &subject{load: o}), nil
 }
 
-// measure runs the store and the reference in turns.
+// measure runs the trials of the store and the reference.
 func (b *bench) measure(ctx context.Context) error {
 	n := 1
 	if b.Reference != nil {
@@ -217,7 +217,7 @@ func (b *bench) measure(ctx context.Context) error {
 	}
 	done := 0
 	err = load.Interleave(n, len(subjects), func(_, i int) error {
-		if err := subjects[i].turn(ctx); err != nil {
+		if err := subjects[i].trial(ctx); err != nil {
 			return err
 		}
 		if done++; b.Progress != nil {

@@ -182,12 +182,12 @@ func TestInterrupt(t *testing.T) {
 		theirs, complete bool
 	}{
 		"while it warms up":            {after: 100 * time.Millisecond, none: true},
-		"in the only turn":             {after: 300 * time.Millisecond},
+		"in the only trial":            {after: 300 * time.Millisecond},
 		"in the rush":                  {after: 10300 * time.Millisecond},
 		"never":                        {after: time.Hour, complete: true},
-		"before the reference's turn":  {after: 1400 * time.Millisecond, reference: reference},
-		"in the reference's turn":      {after: 3400 * time.Millisecond, reference: reference, theirs: true},
-		"in a second turn":             {after: 4401 * time.Millisecond, reference: reference, theirs: true},
+		"before the reference's trial": {after: 1400 * time.Millisecond, reference: reference},
+		"in the reference's trial":     {after: 3400 * time.Millisecond, reference: reference, theirs: true},
+		"in a second trial":            {after: 4401 * time.Millisecond, reference: reference, theirs: true},
 		"never, beside the reference":  {after: time.Hour, reference: reference, theirs: true, complete: true},
 		"while the reference warms up": {after: 300 * time.Millisecond, reference: reference, none: true},
 	} {
