@@ -2,8 +2,8 @@
 // statement answers all of them.
 //
 // Requests queue while a flush is in flight, and go out with the next flush. There is no timer:
-// a request that finds its lane idle is flushed at once. A lane has one flush in flight at a
-// time. A goroutine that flushes starts when there is work and ends when there is none.
+// a request that finds an idle lane is flushed at once. A lane is a worker: it runs one flush at a
+// time. Its goroutine starts when there is work and ends when there is none.
 //
 // # Contexts
 //
