@@ -87,7 +87,7 @@ func New(s store.Store, o *Options) *Limiter {
 	return l
 }
 
-// TryFillup puts n units into b if they fit wholly, and changes nothing if they do not.
+// TryFillup puts n units into b if they fit wholly, and none if they do not.
 //
 // The decision is atomic and uses the store's clock: however many processes share b, the units
 // that they are granted in any interval never exceed the room in b at its start plus the units
@@ -164,7 +164,7 @@ func (l *Limiter) Drain(ctx context.Context, b Bucket, n float64) (st State, err
 	return st, err
 }
 
-// Hold reserves room for n units in b if they fit wholly, and changes nothing if they do not.
+// Hold reserves room for n units in b if they fit wholly, and none if they do not.
 // Held units take up room and do not leak until [Limiter.Capture] or [Limiter.Release] ends the
 // hold.
 //
