@@ -56,6 +56,8 @@
 //   - Leases promise less than a store; see leaseModel for the bound in both directions.
 //   - Ledgers answer exactly: the decision, every figure of every rule, and the first answer again
 //     if a request is sent again.
+//     A third of the requests comes from a process that still has a rule which ForgetRule takes away.
+//     If no spend has two accounts, the clock of the history steps back, and accounts are mended.
 //
 // # Time
 //

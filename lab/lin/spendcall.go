@@ -32,6 +32,8 @@ const (
 	setLimits verb = "set limits"
 	freeze    verb = "freeze"
 	unfreeze  verb = "unfreeze"
+	mend      verb = "mend"
+	forget    verb = "forget" // the rule retired of the team
 	remaining verb = "remaining"
 	tick      verb = "tick" // the history's clock moves
 )
@@ -51,6 +53,7 @@ type spendRequest struct {
 	Until   int   // seconds from the start to the end of the limit; 0: no end
 	Final   bool
 	Shared  bool // the money counts against the budget of the team, too
+	Old     bool // by a process that still has the rule retired
 	Joined  bool // a charge in a transaction of the caller's
 	Seconds int
 }
@@ -72,7 +75,7 @@ func (q spendRequest) String() string {
 	if q.Verb == setLimits {
 		text += fmt.Sprintf(" of rule %d until %d s", q.Rule, q.Until)
 	}
-	for name, set := range map[string]bool{"final": q.Final, "default": q.Default, "joined": q.Joined} {
+	for name, set := range map[string]bool{"final": q.Final, "default": q.Default, "joined": q.Joined, "by the old process": q.Old} {
 		if set {
 			text += " " + name
 		}
@@ -150,12 +153,14 @@ type budget struct {
 	Length, TTL              time.Duration
 }
 
-// The rules of a budget, by number. A credit makes room in the rule lifetime alone.
+// The rules of a budget, by number. A credit makes room in the rule lifetime, and in the rule retired,
+// which the team has in the old process alone.
 const (
 	single = iota
 	lifetime
 	window
-	rules // the number of rules
+	retired
+	rules = retired // the number of rules of a budget in a new process
 )
 
 func (b *budget) rules() []spend.Rule {
@@ -163,6 +168,7 @@ func (b *budget) rules() []spend.Rule {
 		single:   spend.PerTransaction("single", eur(b.Single)),
 		lifetime: spend.Lifetime("lifetime", eur(b.Lifetime)).CountsCredits(),
 		window:   spend.Rolling("window", eur(b.Window), b.Length),
+		retired:  spend.Lifetime("retired", eur(b.Lifetime)).CountsCredits(),
 	}
 }
 
@@ -176,15 +182,25 @@ type budgets struct {
 	b    *budget
 	main *spend.Budgets
 	team *spend.Budgets
+	old  *budgets // of the old process
 	// join calls a function in a transaction of the caller's, with the budgets of the ledger that
 	// has joined it.
 	join func(ctx context.Context, do func(*budgets) error) error
 }
 
 func (b *budget) over(l ledger.Ledger) (*budgets, error) {
+	s, err := b.process(l, b.rules()[:rules])
+	if err == nil {
+		s.old, err = b.process(l, b.rules())
+	}
+	return s, err
+}
+
+// process returns the budgets of a process, whose team has some rules.
+func (b *budget) process(l ledger.Ledger, ofTeam []spend.Rule) (*budgets, error) {
 	name := b.Prefix + "card"
-	main, err := spend.New(l, spend.Budget{Name: name, Currency: "EUR", Rules: b.rules()}, &spend.Options{
-		Budgets: []spend.Budget{{Name: b.Prefix + "team", Currency: "EUR", Rules: b.rules()}},
+	main, err := spend.New(l, spend.Budget{Name: name, Currency: "EUR", Rules: b.rules()[:rules]}, &spend.Options{
+		Budgets: []spend.Budget{{Name: b.Prefix + "team", Currency: "EUR", Rules: ofTeam}},
 		HoldTTL: b.TTL,
 	})
 	if err != nil {
@@ -224,6 +240,9 @@ func (s *budgets) call(ctx context.Context, q spendRequest) spendAnswer {
 }
 
 func (s *budgets) send(ctx context.Context, q spendRequest) (d spend.Decision, err error) {
+	if q.Old {
+		s = s.old
+	}
 	on, account := s.of(q.Account)
 	amount := eur(q.Amount)
 	r := spend.Request{ID: s.id(q.Number), Account: account, Amount: amount}
@@ -260,6 +279,10 @@ func (s *budgets) send(ctx context.Context, q spendRequest) (d spend.Decision, e
 		d, err = on.Freeze(ctx, spend.FreezeRequest{ID: r.ID, Account: account, Reason: "lost"})
 	case unfreeze:
 		d, err = on.Unfreeze(ctx, spend.FreezeRequest{ID: r.ID, Account: account})
+	case mend:
+		d, err = on.Mend(ctx, spend.FreezeRequest{ID: r.ID, Account: account, Reason: "ahead"})
+	case forget:
+		d.Amount.Minor, err = on.ForgetRule(ctx, "retired", "no process has it")
 	case remaining:
 		d.Remaining, err = on.Remaining(ctx, account)
 	}

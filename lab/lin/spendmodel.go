@@ -30,6 +30,8 @@ type book struct {
 type standing struct {
 	time   int64 // of the last decision
 	paid   int64 // by credits, of the rule lifetime
+	before int64 // the same of the rule retired
+	known  bool  // the account has figures of the rule retired
 	frozen bool
 	own    [rules]ownLimit
 }
@@ -91,8 +93,8 @@ func (b book) hash() uint64 {
 
 func (m *spendModel) start() state { return book{} }
 
-// figures returns the amounts of every rule of some accounts.
-func (m *spendModel) figures(b book, of []int, now int64) (all []figure) {
+// figures returns the amounts of every rule of some accounts, as a process sees them.
+func (m *spendModel) figures(b book, of []int, now int64, old bool) (all []figure) {
 	for _, account := range of {
 		var life, recent figure
 		for _, s := range b.spends {
@@ -112,8 +114,10 @@ func (m *spendModel) figures(b book, of []int, now int64) (all []figure) {
 				}
 			}
 		}
-		life.Used -= b.now[account].paid
-		all = append(all, figure{}, life, recent)
+		all = append(all, figure{}, figure{life.Used - b.now[account].paid, life.Held}, recent)
+		if old && account == team {
+			all = append(all, figure{life.Used - b.now[account].before, life.Held})
+		}
 	}
 	return all
 }
@@ -124,13 +128,15 @@ func (m *spendModel) step(before state, c *call) (after []state) {
 	latest := int64(0) // of the accounts
 	of := q.touches()
 	for _, account := range of {
-		latest = max(latest, b.now[account].time)
+		if q.Verb != mend || c.readings == nil { // the clock of a server never steps back
+			latest = max(latest, b.now[account].time)
+		}
 	}
 	if c.out == nil {
 		return m.unknown(b, q, latest, c.readings)
 	}
 	a, _ := c.out.(spendAnswer)
-	if first, ok := b.first[q.Number]; ok && q.Verb != remaining {
+	if first, ok := b.first[q.Number]; ok && q.Number != 0 {
 		if a.Replayed && (a.At == first.At || first.At == 0) && a.same(first) {
 			return []state{b}
 		}
@@ -174,7 +180,7 @@ func (m *spendModel) unknown(b book, q spendRequest, latest int64, readings []in
 	}
 	for _, now := range m.times(spendAnswer{}, latest, readings) {
 		next, want := m.decide(b, q, q.touches(), now)
-		if readings == nil && want.Mistake == "" { // nobody knows the time
+		if readings == nil && want.Mistake == "" && q.Number != 0 { // nobody knows the time
 			want.At = 0
 			next.first[q.Number] = want
 		}
@@ -187,8 +193,14 @@ func (m *spendModel) unknown(b book, q spendRequest, latest int64, readings []in
 
 // decide returns the state after a new request, and its answer.
 func (m *spendModel) decide(b book, q spendRequest, of []int, now int64) (book, spendAnswer) {
-	if q.Verb == remaining {
-		return b, spendAnswer{Figures: m.figures(b, of, now)}
+	switch {
+	case q.Verb == remaining:
+		return b, spendAnswer{Figures: m.figures(b, of, now, q.Old)}
+	case q.Verb == forget && !b.now[team].known:
+		return b, spendAnswer{}
+	case q.Verb == forget:
+		b.now[team].known, b.now[team].before, b.now[team].time = false, 0, now
+		return b, spendAnswer{Amount: 1}
 	}
 	a := spendAnswer{Approved: true, At: now, Amount: q.Amount}
 	next := book{spends: b.spends, first: maps.Clone(b.first), now: b.now}
@@ -206,9 +218,15 @@ func (m *spendModel) decide(b book, q spendRequest, of []int, now int64) (book, 
 		}
 	case credit:
 		for i, account := range of {
-			used := m.figures(b, of, now)[i*rules+lifetime].Used
-			next.now[account].paid += min(q.Amount, used)
+			figures := m.figures(b, of, now, q.Old)[i*rules:]
+			next.now[account].paid += min(q.Amount, figures[lifetime].Used)
+			if q.Old && account == team {
+				next.now[account].before += min(q.Amount, figures[retired].Used)
+			}
 		}
+	case mend:
+		a.Amount = 0
+		next.mend(q.Account, now)
 	case setLimits, freeze, unfreeze:
 		a.Amount = 0
 		next.keep(q)
@@ -222,9 +240,10 @@ func (m *spendModel) decide(b book, q spendRequest, of []int, now int64) (book, 
 		a.Amount = 0
 	}
 	for _, account := range of {
-		next.now[account].time = now
+		at := &next.now[account]
+		at.time, at.known = now, at.known || q.Old && account == team
 	}
-	a.Figures = m.figures(next, of, now)
+	a.Figures = m.figures(next, of, now, q.Old)
 	next.first[q.Number] = a
 	return next, a
 }
@@ -235,6 +254,22 @@ func (b *book) put(number int, s held) {
 		b.spends = make(map[int]held)
 	}
 	b.spends[number] = s
+}
+
+// mend has an account, with all of its spends, go by a clock behind its time.
+func (b *book) mend(account int, now int64) {
+	for number, s := range b.spends {
+		if now >= b.now[account].time || s.account != account {
+			continue
+		}
+		if s.parts = slices.Clone(s.parts); s.expires <= b.now[account].time {
+			s.expires = min(s.expires, now)
+		}
+		for i := range s.parts {
+			s.parts[i].at = min(s.parts[i].at, now)
+		}
+		b.put(number, s)
+	}
 }
 
 // keep carries out a request about an account alone.
@@ -265,7 +300,7 @@ func (m *spendModel) about(b *book, q spendRequest, of []int, now int64) (approv
 	switch q.Verb {
 	case increase:
 		if err = s.usable(known, now); err == nil {
-			if !m.fits(*b, of, now, q.Amount, s.total+q.Amount) {
+			if !m.fits(*b, q, of, now, q.Amount, s.total+q.Amount) {
 				return false, nil
 			}
 			s.total += q.Amount
@@ -293,8 +328,8 @@ func (m *spendModel) about(b *book, q spendRequest, of []int, now int64) (approv
 	if q.Verb == refund { // paid units that it takes back make no room again
 		for i, account := range of {
 			at := &b.now[account]
-			spent := m.figures(*b, of, now)[i*rules+lifetime].Used + at.paid
-			at.paid = min(at.paid, spent)
+			spent := m.figures(*b, of, now, false)[i*rules+lifetime].Used + at.paid
+			at.paid, at.before = min(at.paid, spent), min(at.before, spent)
 		}
 	}
 	return true, nil
@@ -308,7 +343,7 @@ func (m *spendModel) fitting(b book, q spendRequest, of []int, now int64) int64 
 		least = q.Least
 	}
 	for n := q.Amount; n >= least; n-- {
-		if m.fits(b, of, now, n, n) {
+		if m.fits(b, q, of, now, n, n) {
 			return n
 		}
 	}
@@ -317,12 +352,14 @@ func (m *spendModel) fitting(b book, q spendRequest, of []int, now int64) int64 
 
 // fits reports whether every rule of every account agrees to n more units of a spend of a total,
 // and no account is frozen.
-func (m *spendModel) fits(b book, of []int, now, n, total int64) bool {
-	for i, f := range m.figures(b, of, now) {
-		at, rule := &b.now[of[i/rules]], i%rules
-		most := at.own[rule].over([rules]int64{m.Single, m.Lifetime, m.Window}[rule], now)
+func (m *spendModel) fits(b book, q spendRequest, of []int, now, n, total int64) bool {
+	for i, f := range m.figures(b, of, now, q.Old) {
+		at, most := &b.now[of[min(i/rules, len(of)-1)]], m.Lifetime
+		if rule := i % rules; i < len(of)*rules { // the rule retired comes last
+			most = at.own[rule].over([rules]int64{m.Single, m.Lifetime, m.Window}[rule], now)
+		}
 		sum := f.Used + f.Held + n
-		if rule == single {
+		if i < len(of)*rules && i%rules == single {
 			sum = total
 		}
 		if at.frozen || sum > most {

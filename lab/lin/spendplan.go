@@ -23,20 +23,29 @@ type spendStyle struct {
 // team, too.
 func planSpend(r *rand.Rand, s spendStyle) plan {
 	p := plan{strikes: make(map[int64]bool), seed: r.Uint64()}
-	shared := r.IntN(2) == 0
+	shared, ahead := r.IntN(2) == 0, false
 	var begun, sent []spendRequest
 	for number := 1; len(p.steps) < each*clients; number++ {
 		q := newSpend(r, begun, number, s.clock)
 		switch n := r.IntN(20); {
 		case n == 0 && s.clock:
 			q = spendRequest{Verb: tick, Seconds: 1 + r.IntN(6)}
+			if ahead = !shared && r.IntN(3) == 0; ahead { // accounts of one spend would have two times
+				q.Seconds = -1 - r.IntN(back)
+			}
 		case n < 2:
 			q = spendRequest{Verb: remaining, Account: r.IntN(team)}
+		case n == 2 && shared && r.IntN(2) == 0:
+			q = spendRequest{Verb: forget, Account: team}
 		case n < 4 && len(sent) > 0:
 			q = sent[max(0, len(sent)-1-r.IntN(clients))] // again, and maybe at the same time
 		default:
 			q.Shared = shared && !q.Verb.alone()
+			q.Old = r.IntN(3) == 0
 			q.Joined = s.joins && q.Verb == charge && r.IntN(2) == 0
+			if ahead { // of the clock, which has stepped back
+				q, ahead = spendRequest{Verb: mend, Number: number, Account: r.IntN(team)}, false
+			}
 			if q.Verb.begins() {
 				begun = append(begun, q)
 			}
@@ -52,7 +61,7 @@ func planSpend(r *rand.Rand, s spendStyle) plan {
 var verbs = slices.Concat(
 	slices.Repeat([]verb{authorize}, 12), slices.Repeat([]verb{charge, upTo, increase}, 6), slices.Repeat([]verb{record}, 2),
 	slices.Repeat([]verb{capture}, 12), slices.Repeat([]verb{void, decrease, credit}, 4), slices.Repeat([]verb{refund}, 8),
-	slices.Repeat([]verb{unfreeze}, 5), slices.Repeat([]verb{extend}, 3), slices.Repeat([]verb{setLimits}, 2), []verb{freeze},
+	slices.Repeat([]verb{unfreeze}, 5), slices.Repeat([]verb{extend}, 3), slices.Repeat([]verb{setLimits, mend}, 2), []verb{freeze},
 )
 
 // newSpend returns a request that begins a spend, one about a spend that began lately, or one about
@@ -70,7 +79,7 @@ func newSpend(r *rand.Rand, begun []spendRequest, number int, clock bool) spendR
 		} else if q.Amount = leastLimits[q.Rule] - r.Int64N(1+leastLimits[q.Rule]/2); clock && r.IntN(2) == 0 {
 			q.Until = 1 + r.IntN(mostSeconds)
 		}
-	case freeze, unfreeze:
+	case freeze, unfreeze, mend:
 		q.Account, q.Amount = r.IntN(accounts), 0
 	default:
 		if len(begun) == 0 {
@@ -91,7 +100,7 @@ func newSpend(r *rand.Rand, begun []spendRequest, number int, clock bool) spendR
 func (v verb) begins() bool { return v == authorize || v == charge || v == record || v == upTo }
 
 // alone reports whether a request is about an account alone.
-func (v verb) alone() bool { return v == setLimits || v == freeze || v == unfreeze }
+func (v verb) alone() bool { return v == setLimits || v == freeze || v == unfreeze || v == mend }
 
 // allAccounts reads every account.
 func allAccounts() (all []request) {
