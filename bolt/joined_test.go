@@ -325,30 +325,6 @@ func TestUpdate(t *testing.T) {
 	}
 }
 
-func TestUpdatePrunes(t *testing.T) {
-	clock := newTestClock()
-	s := openTemp(t, &Options{Clock: clock.Now})
-	ctx := context.Background()
-	err := s.Update(ctx, func(j store.Store) error {
-		if _, err := j.Fill(ctx, op(store.Limit{Capacity: 1, LeakRate: 1}, "gone", 1, store.IfFits)); err != nil {
-			return err
-		}
-		fillup(t, j, "stays", 1)
-		clock.Advance(time.Hour)
-		n, err := j.Prune(ctx)
-		if n != 1 {
-			t.Errorf("pruned %d, want 1", n)
-		}
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if entries, err := paging.All(ctx, s, ""); err != nil || len(entries) != 1 || entries[0].Key != "stays" {
-		t.Errorf("scan: %v, %v; want the bucket that does not leak", entries, err)
-	}
-}
-
 // TestUpdateEndsWithALook: a Scan or Prune within Update writes the changes to the transaction, to
 // look at them. They are committed although fn changes nothing after that.
 func TestUpdateEndsWithALook(t *testing.T) {

@@ -100,6 +100,11 @@ func TestTransport(t *testing.T) {
 			options: httplimit.TransportOptions{Cost: func(*http.Request) float64 { return 3 }},
 		},
 		{
+			name: "larger than the bucket", why: "a request that is not sent has its body closed, as http.RoundTripper demands",
+			body: "hello", options: httplimit.TransportOptions{Cost: func(*http.Request) float64 { return 11 }},
+			err: brim.ErrOverLimit,
+		},
+		{
 			name: "turn too late", why: "a request that would wait too long is not sent",
 			requests: 2, maxWait: s / 2, err: brim.ErrOverLimit, at: []time.Duration{0},
 		},
@@ -295,35 +300,6 @@ func TestEndlessRefusal(t *testing.T) {
 				t.Errorf("Retry-After %s: status %d after %v; want 200 after %v", tc.after, resp.StatusCode, took, tc.took)
 			}
 		})
-	}
-}
-
-// TestTransportClosesBody checks that the body of a request that is not sent is closed, as the
-// contract of http.RoundTripper demands.
-func TestTransportClosesBody(t *testing.T) {
-	lim, _ := inMemory(t)
-	sh, err := brim.NewShaper(lim, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	tr, err := httplimit.NewTransport(sh, tens.For("api"), &httplimit.TransportOptions{
-		Cost: func(*http.Request) float64 { return 11 },
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	closed := 0
-	body := &closing{Reader: strings.NewReader("x"), closed: func() { closed++ }}
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://api.example/", body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	resp, err := tr.RoundTrip(r)
-	if resp != nil {
-		resp.Body.Close()
-	}
-	if over := (*brim.OverLimitError)(nil); !errors.As(err, &over) || over.RetryAfter != brim.Never || closed != 1 {
-		t.Errorf("%v, body closed %d times; want an OverLimitError with Never, closed once", err, closed)
 	}
 }
 

@@ -8,23 +8,14 @@ import (
 
 	"github.com/brimgo/brim/internal/pgrun"
 	"github.com/brimgo/brim/internal/pgtest"
-	"github.com/brimgo/brim/migrations"
 	"github.com/brimgo/brim/store"
 )
 
 // TestTriesAnswerAsStore fills buckets by each statement for TryFillups. Each caller must get the
 // answer that package store gives to one caller after the other.
 func TestTriesAnswerAsStore(t *testing.T) {
-	pool, schema := pgtest.Pool(t), pgtest.Schema(t)
-	if err := migrations.Up(t.Context(), pool, &migrations.Options{Schema: schema}); err != nil {
-		t.Fatal(err)
-	}
 	clock := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	s, err := New(pool, &Options{Schema: schema, Clock: func() time.Time { return clock }})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
+	s, pool, schema := ownTable(t, Options{Clock: func() time.Time { return clock }})
 	// By the clock, each bucket has 2 units and 1 that is held.
 	limit := store.Limit{Capacity: 10, LeakRate: 1}
 	before := store.Record{Level: 3, Held: 1, Time: clock.Add(-time.Second).UnixMicro(), Limit: limit}

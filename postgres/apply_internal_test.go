@@ -5,8 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/brimgo/brim/internal/pgtest"
-	"github.com/brimgo/brim/migrations"
 	"github.com/brimgo/brim/store"
 )
 
@@ -31,15 +29,7 @@ func TestRefusedAmongAccepted(t *testing.T) {
 		{"one caller, refused first", "a call's transactions are decided in order", [][]store.Txn{{refused, fits}}, 0, 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			pool, schema := pgtest.Pool(t), pgtest.Schema(t)
-			if err := migrations.Up(t.Context(), pool, &migrations.Options{Schema: schema}); err != nil {
-				t.Fatal(err)
-			}
-			s, err := New(pool, &Options{Schema: schema})
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer s.Close()
+			s, pool, _ := ownTable(t, Options{})
 			for _, op := range []store.Op{{Bucket: limit.For("a"), Amount: 1}, {Bucket: limit.For("full"), Amount: 10}} {
 				if _, err := s.Fill(t.Context(), op); err != nil {
 					t.Fatal(err)
@@ -71,15 +61,7 @@ func TestRefusedAmongAccepted(t *testing.T) {
 // TestBlockBesideARefusal refuses a transaction by a full bucket, while another of its operations
 // blocks a bucket that has no row. The block must be stored.
 func TestBlockBesideARefusal(t *testing.T) {
-	pool, schema := pgtest.Pool(t), pgtest.Schema(t)
-	if err := migrations.Up(t.Context(), pool, &migrations.Options{Schema: schema}); err != nil {
-		t.Fatal(err)
-	}
-	s, err := New(pool, &Options{Schema: schema})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
+	s, _, _ := ownTable(t, Options{})
 	limit := store.Limit{Capacity: 10}
 	if _, err := s.Fill(t.Context(), store.Op{Bucket: limit.For("full"), Amount: 10}); err != nil {
 		t.Fatal(err)

@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/brimgo/brim/internal/pgtest"
+	"github.com/brimgo/brim/internal/seed"
 	"github.com/brimgo/brim/postgres"
 	"github.com/brimgo/brim/store"
 )
@@ -99,7 +100,7 @@ func TestBoundUnderLoad(t *testing.T) {
 			reads++
 		}
 	})
-	time.Sleep(5 * time.Second)
+	time.Sleep(time.Duration(seed.Attempts(2, 30)) * time.Second)
 	close(stop)
 	writers.Wait()
 	ended := scalar[time.Time](t, pool, "SELECT clock_timestamp()")

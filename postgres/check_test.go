@@ -167,17 +167,6 @@ func TestCheckOfSettings(t *testing.T) {
 		}
 		until(t, "the remedy", func() bool { return found(t, pool, schema) == "" })
 	}
-	// A server that recovers without an end is a standby. This one follows no primary.
-	execute(t, pool, "COPY (SELECT '') TO '"+scalar[string](t, pool, "SHOW data_directory")+"/standby.signal'")
-	if err := server.Stop(false); err != nil {
-		t.Fatal(err)
-	}
-	if err := server.Start(); err != nil {
-		t.Fatal(err)
-	}
-	if got := found(t, poolAt(t, server.URL()), schema); got != "broken role" {
-		t.Errorf("a standby: %s; want broken role", got)
-	}
 }
 
 // TestCheckOfPooler checks through a pooler in transaction mode.

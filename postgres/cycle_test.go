@@ -20,7 +20,7 @@ import (
 // the transactions must be usable afterwards.
 func TestTransactionsWaitForEachOther(t *testing.T) {
 	leakFree(t)
-	const timeout = 8 * time.Second // a busy machine takes some of it
+	const timeout = 5 * time.Second // a busy machine takes some of it
 	for _, c := range []struct {
 		name  string
 		conns int

@@ -157,7 +157,7 @@ func TestReadOnly(t *testing.T) {
 	leakFree(t)
 	server := pgtest.NewServer(t)
 	pool := server.Pool(t)
-	migrateOn(t, pool)
+	schema := migrateOn(t, pool)
 	s := over(t, pool, postgres.Options{})
 	fill(t, s, op(steady.For(secret), 1, store.Clamp))
 
@@ -173,6 +173,9 @@ func TestReadOnly(t *testing.T) {
 	}
 	until(t, "the pool to find the server again", func() bool { _, err := s.Read(t.Context(), steady.For(secret)); return err == nil })
 	t.Run("standby", func(t *testing.T) { pids(t, server.URL()) })
+	if got := found(t, pool, schema); got != "broken role" {
+		t.Errorf("the check of a standby: %s; want broken role", got)
+	}
 
 	_, err := s.Fill(t.Context(), op(steady.For(secret), 1, store.Clamp))
 	wantError(t, err, store.ErrUnavailable, "25006", "primary")

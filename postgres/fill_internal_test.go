@@ -5,6 +5,8 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/jackc/pgx/v5/pgxpool"
+
 	"github.com/brimgo/brim/internal/pgrun"
 	"github.com/brimgo/brim/internal/pgtest"
 	"github.com/brimgo/brim/migrations"
@@ -38,19 +40,26 @@ func TestNewAsked(t *testing.T) {
 	}
 }
 
-// onLane calls flush with the filler of a lane that has a connection, over a table of its own.
-func onLane(t *testing.T, o Options, flush func(context.Context, *filler)) {
+// ownTable returns a store over a table of its own on the shared server.
+func ownTable(t *testing.T, o Options) (s *Store, pool *pgxpool.Pool, schema string) {
 	t.Helper()
-	pool := pgtest.Pool(t)
-	o.Schema = pgtest.Schema(t)
-	if err := migrations.Up(t.Context(), pool, &migrations.Options{Schema: o.Schema}); err != nil {
+	pool, schema = pgtest.Pool(t), pgtest.Schema(t)
+	if err := migrations.Up(t.Context(), pool, &migrations.Options{Schema: schema}); err != nil {
 		t.Fatal(err)
 	}
+	o.Schema = schema
 	s, err := New(pool, &o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer s.Close()
+	t.Cleanup(func() { _ = s.Close() })
+	return s, pool, schema
+}
+
+// onLane calls flush with the filler of a lane that has a connection, over a table of its own.
+func onLane(t *testing.T, o Options, flush func(context.Context, *filler)) {
+	t.Helper()
+	s, _, _ := ownTable(t, o)
 	c, err := pgrun.NewCombiner(s.run, pgrun.Batching{Lanes: 1}, opKey,
 		func(l *pgrun.Lane) pgrun.Flush[store.Op, store.State] {
 			return func(ctx context.Context, _ []*fillRequest) []*fillRequest {

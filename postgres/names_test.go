@@ -148,17 +148,6 @@ func TestTableComesLater(t *testing.T) {
 	clean(t, pool)
 }
 
-// TestVisitOfNoKey visits prefixes that no key has, because the server cannot store them.
-func TestVisitOfNoKey(t *testing.T) {
-	s := open(t, postgres.Options{})
-	fill(t, s, op(steady.For("k"), 1, store.IfFits))
-	for _, prefix := range []string{"k\x00", "k\xff", "k\x00\xff"} {
-		if found := list(t, s, prefix); len(found) != 0 {
-			t.Errorf("%q: %+v; want nothing", prefix, found)
-		}
-	}
-}
-
 // TestNothingAsked makes calls for no bucket. They need no server.
 func TestNothingAsked(t *testing.T) {
 	s := over(t, poolAt(t, "postgres://postgres@127.0.0.1:1/postgres?sslmode=disable"), postgres.Options{})

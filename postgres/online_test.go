@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/brimgo/brim/internal/pgtest"
+	"github.com/brimgo/brim/internal/seed"
 	"github.com/brimgo/brim/postgres"
 	"github.com/brimgo/brim/store"
 )
@@ -98,7 +99,7 @@ func TestOnlineChanges(t *testing.T) {
 			s := over(t, pool, postgres.Options{Schema: schema, StatementTimeout: time.Minute})
 			stop := online(t, s, false)
 			changed := 0
-			for until := time.Now().Add(time.Second); time.Now().Before(until) && !t.Failed(); changed++ {
+			for until := time.Now().Add(time.Duration(seed.Attempts(400, 10_000)) * time.Millisecond); time.Now().Before(until) && !t.Failed(); changed++ {
 				if c.ddl == "" {
 					if changed == 0 {
 						partition(t, admin, schema, 3)

@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/brimgo/brim/internal/pgtest"
+	"github.com/brimgo/brim/internal/seed"
 	"github.com/brimgo/brim/migrations"
 	"github.com/brimgo/brim/store"
 )
@@ -21,7 +22,7 @@ import (
 // answer to exactly one unit, and must come with the units that are held.
 func TestFlushesLockInOrder(t *testing.T) {
 	t.Parallel()
-	const keys, held, lasts = 30, 3, 4 * time.Second
+	const keys, held = 30, 3
 	ctx := context.Background()
 	server := pgtest.NewServer(t, "deadlock_timeout=1ms")
 	admin := server.Pool(t)
@@ -67,7 +68,8 @@ func TestFlushesLockInOrder(t *testing.T) {
 		}
 		return open
 	}
-	deadline := time.Now().Add(lasts) // real time, because the server looks for deadlocks by its own clock
+	// Real time, because the server looks for deadlocks by its own clock.
+	deadline := time.Now().Add(time.Duration(seed.Attempts(2, 60)) * time.Second)
 	var wg sync.WaitGroup
 	flushes := make([]int, 3) // by kind
 	for g := range 12 {

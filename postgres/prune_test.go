@@ -36,48 +36,6 @@ func prune(t *testing.T, s store.Store, want int64) {
 	}
 }
 
-// TestPruneRules prunes only a bucket that leaks, was empty MaxSkew ago, holds nothing and is
-// not blocked.
-func TestPruneRules(t *testing.T) {
-	const skew = 10 * time.Second
-	leaky := store.Limit{Capacity: 100, LeakRate: 1}
-	clock := newHandClock()
-	s := open(t, postgres.Options{Clock: clock.now, MaxSkew: skew})
-	for _, c := range []struct {
-		name string
-		op   store.Op
-		age  time.Duration
-		want int64
-		why  string
-	}{
-		{"empty for MaxSkew", op(leaky.For("k"), 10, store.Clamp), 20 * time.Second, 1, "no answer depends on it"},
-		{"empty for less", op(leaky.For("k"), 10, store.Clamp), 20*time.Second - time.Microsecond, 0, "a clock that steps back finds units in it"},
-		{"not empty", op(leaky.For("k"), 100, store.Clamp), 99 * time.Second, 0, "its units still count"},
-		{"written lately", op(leaky.For("k"), 1e-9, store.Clamp), skew - time.Microsecond, 0, "its time keeps a clock that steps back from leaking twice"},
-		{"held", store.Op{Bucket: leaky.For("k"), Hold: 1}, time.Hour, 0, "held units do not leak"},
-		{"blocked", store.Op{Bucket: leaky.For("k"), Amount: 101, BlockFor: time.Hour}, time.Hour, 0, "the block lasted until less than MaxSkew ago"},
-		{"blocked long ago", store.Op{Bucket: leaky.For("k"), Amount: 101, BlockFor: time.Hour}, time.Hour + skew, 1, "the block ended more than MaxSkew ago"},
-		{"does not leak", op(store.Limit{Capacity: 100}.For("k"), 1, store.Clamp), 1000 * time.Hour, 0, "it never empties"},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			if err := s.Delete(t.Context(), "k"); err != nil {
-				t.Fatal(err)
-			}
-			fill(t, s, c.op)
-			before := stateOf(t, s, "k")
-			clock.advance(c.age)
-			n, err := s.Prune(t.Context())
-			if n != c.want || err != nil {
-				t.Errorf("pruned %d, %v; want %d: %s", n, err, c.want, c.why)
-			}
-			clock.advance(-skew)
-			if after := stateOf(t, s, "k"); c.want == 1 && (after.Level != 0 || after.Held != 0) {
-				t.Errorf("%+v has become %+v", before, after)
-			}
-		})
-	}
-}
-
 // TestPruneSkipsLocked prunes while somebody has locked a row. Prune does not wait, and removes
 // the row the next time.
 func TestPruneSkipsLocked(t *testing.T) {

@@ -15,6 +15,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/brimgo/brim/internal/pgtest"
+	"github.com/brimgo/brim/internal/seed"
 	"github.com/brimgo/brim/postgres"
 	"github.com/brimgo/brim/store"
 )
@@ -48,7 +49,7 @@ func TestWithSQLDecidesAsWith(t *testing.T) {
 			}
 			with, withSQL := joint("With"), joint("WithSQL")
 			rng := rand.New(rand.NewPCG(3, 4))
-			for i := range 600 {
+			for i := range seed.Attempts(150, 10_000) {
 				clock.advance(time.Duration(rng.IntN(1000)) * time.Millisecond)
 				describe, call := randomCall(rng)
 				want, err := call(t.Context(), with)

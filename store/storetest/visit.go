@@ -72,7 +72,7 @@ func (s *suite) visitEach(t *testing.T) {
 		keys = append(keys, fmt.Sprintf("many/%05d", i))
 	}
 	fillKeys(t, st, store.Limit{Capacity: 100}, keys)
-	for _, prefix := range []string{"", "p", "p/", "p/a", "many/", "many/01", "p%", "P", "z", "\U0010ffff", "\xff"} {
+	for _, prefix := range []string{"", "p", "p/", "p/a", "many/", "many/01", "p%", "P", "z", "\U0010ffff", "\xff", "p\xff", "p\x00"} {
 		var want []string
 		for _, k := range keys {
 			if strings.HasPrefix(k, prefix) {
