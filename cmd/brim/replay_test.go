@@ -93,7 +93,7 @@ func TestReplayLeavesTheClockAlone(t *testing.T) {
 func TestReplayDecidesInMemory(t *testing.T) {
 	path := storeIn(t)
 	t.Setenv("BRIM_STORE", path)
-	cli(t, "replay", nasa, "--capacity", "5", "--leak-rate", "0.1").want(t, exitOK, "27846  accepted", "")
+	cliIn(t, t.Context(), "time,key\n1,k\n2,k\n", "replay", "-", "--capacity", "5", "--leak-rate", "0.1").want(t, exitOK, "2  accepted", "")
 	if _, err := os.Stat(path); err == nil {
 		t.Error("the replay has created the file that BRIM_STORE names")
 	}

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/brimgo/brim/internal/seed"
 )
 
 // checkSize runs size, and then replay with the limit that size names and with the next smaller one.
@@ -64,26 +66,23 @@ func checkSize(t *testing.T, log, refuse string, flags ...string) {
 	}
 }
 
+// The table of docs/cli.md is the answer of the command.
 func TestSizeOfADay(t *testing.T) {
-	checkSize(t, nasa, "1%")
-	checkSize(t, nasa, "0.05", "--leak-rate", "0.1")
-	checkSize(t, nasa, "0.1%", "--over", "1h", "--cost", "bytes")
-	checkSize(t, nasa, "0", "--over", "10m", "--key", "path")
-	checkSize(t, nasa, "1%", "--to", "7")
+	part := partOf(t, 10)
+	checkSize(t, part, "1%")
+	checkSize(t, part, "0.05", "--leak-rate", "0.1")
+	checkSize(t, part, "0.1%", "--over", "1h", "--cost", "bytes")
+	checkSize(t, part, "0", "--over", "10m", "--key", "path")
+	checkSize(t, part, "0.1%", "--to", "2")
 	r := cli(t, "size", nasa, "--refuse", "1%")
 	r.want(t, exitOK, "The smallest limit that refuses at most 1% is --capacity 10 --over 1m: it refuses 0.57%.", "")
 	r.want(t, exitOK, "brim replay "+nasa+" --capacity 10 --over 1m\n", "")
 	cli(t, "size", nasa, "--to", "7").want(t, exitBroken, "3.08%", "choose a --to above 7")
-}
-
-// The table of docs/cli.md is the answer of the command.
-func TestSizeInTheDocs(t *testing.T) {
 	page, err := os.ReadFile("../../docs/cli.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	rows := 0
-	got := cli(t, "size", nasa, "--refuse", "1%").stdout
+	rows, got := 0, r.stdout
 	_, table, _ := strings.Cut(string(page), "```\n  CAPACITY")
 	table, _, _ = strings.Cut("  CAPACITY"+table, "```")
 	for row := range strings.Lines(table) {
@@ -99,24 +98,20 @@ func TestSizeInTheDocs(t *testing.T) {
 
 // The named limit refuses at most the share, and the next smaller one more, for any log.
 func TestSizeOfRandomLogs(t *testing.T) {
-	logs := 40
-	if testing.Short() {
-		logs = 8
-	}
 	dir := t.TempDir()
-	for seed := range uint64(logs) {
-		r := rand.New(rand.NewPCG(seed, 1))
-		var log strings.Builder
-		log.WriteString("time,key,cost\n")
+	for log := range seed.Attempts(12, 1000) {
+		r := rand.New(rand.NewPCG(uint64(log), 1))
+		var text strings.Builder
+		text.WriteString("time,key,cost\n")
 		at := 1_700_000_000.0
 		keys, gap, costs := 1+r.IntN(20), r.ExpFloat64(), 1+r.IntN(2)*r.IntN(30)
 		for range 50 + r.IntN(2000) {
 			at += r.ExpFloat64() * gap * float64(r.IntN(3))
 			line := at - float64(r.IntN(2)*r.IntN(5)) // some lines are out of order
-			fmt.Fprintf(&log, "%.3f,k%d,%d\n", line, r.IntN(keys), 1+r.IntN(costs))
+			fmt.Fprintf(&text, "%.3f,k%d,%d\n", line, r.IntN(keys), 1+r.IntN(costs))
 		}
-		path := filepath.Join(dir, fmt.Sprint(seed)+".csv")
-		if err := os.WriteFile(path, []byte(log.String()), 0o600); err != nil {
+		path := filepath.Join(dir, fmt.Sprint(log)+".csv")
+		if err := os.WriteFile(path, []byte(text.String()), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		refuse := fmt.Sprintf("%.1f%%", r.Float64()*10)
@@ -159,7 +154,7 @@ func TestPictures(t *testing.T) {
 		return string(svg)
 	}
 	limit := []string{"--capacity", "5", "--leak-rate", "0.1"}
-	_ = picture("size.svg", "size", nasa, "--json")
+	_ = picture("size.svg", "size", partOf(t, 10), "--json")
 	day := picture("day.svg", append([]string{"replay", nasa, "--json"}, limit...)...)
 	for _, says := range []string{">accepted<", ">refused<", "hours since 1995-08-01", "requests in 10 min"} {
 		if !strings.Contains(day, says) {
