@@ -28,7 +28,6 @@ type Result struct {
 	Accepted, Refused, Failed uint64
 	Elapsed                   time.Duration // from the start to the last answer
 	Took                      Histogram
-	Err                       error // the first tolerated error
 }
 
 // PerSecond returns the decisions per second. A failed call is not a decision.
@@ -122,9 +121,6 @@ func (c *caller) decide(ctx context.Context) error {
 		return err
 	case err != nil:
 		c.Failed++
-		if c.Err == nil {
-			c.Err = err
-		}
 	case accepted:
 		c.Accepted++
 	default:
@@ -138,7 +134,4 @@ func (r *Result) add(other *Result) {
 	r.Refused += other.Refused
 	r.Failed += other.Failed
 	r.Took.Add(&other.Took)
-	if r.Err == nil {
-		r.Err = other.Err
-	}
 }

@@ -24,16 +24,8 @@
 //
 // # Planted faults
 //
-// A harness that finds nothing may see nothing. So TestPlanted tests stores with a fault each,
-// and fails if it goes unnoticed:
-//
-//   - no sync at all; none before or after bbolt's meta page; none of a compacted file; none of the
-//     directory; none of a frame; none of a new log; none of the name of a new log; none of the file
-//     while there is a log; none in a relaxed store (edits of a recording);
-//   - an answer before the commit, and before the frame is in the log (history.Early, and an edit);
-//   - a watermark in the file that runs ahead of the file (history.Ahead);
-//   - a Sync that does nothing (history.Unsynced);
-//   - an unknown outcome told as one that was not applied (history.Mistold);
-//   - a failed Delete told as done (history.Swallowed);
-//   - an answer before the commit, and Sync that does nothing, under SIGKILL.
+// A harness that finds nothing may see nothing. So TestPlanted, TestPlantedErrors and
+// TestPlantedKills test stores with a fault each, and fail if it goes unnoticed: syncs that are left
+// out, answers before the commit, a watermark that runs ahead of the file, a Sync that does nothing,
+// errors that tell lies.
 package crash

@@ -96,7 +96,7 @@ func withConnect(list []exchange) []exchange {
 }
 
 // cutsOf returns the cuts of an exchange: a sample, or in the night one after every byte of both
-// directions. The modes take turns, and the seed says which one begins. Partitions take their
+// directions. The modes alternate, and the seed says which one begins. Partitions take their
 // time, so they are a sample in the night, too, and so are delays, after which all goes on. Without
 // whole, all cuts are a sample, which saves hours.
 func cutsOf(lengths [2]int, whole bool, r *rand.Rand) []*cut {
@@ -112,10 +112,10 @@ func cutsOf(lengths [2]int, whole bool, r *rand.Rand) []*cut {
 		return list
 	}
 	var list []*cut
-	turn := r.IntN(len(breaks))
+	first := r.IntN(len(breaks))
 	for way, n := range lengths {
 		for at := range n + 1 {
-			list = append(list, &cut{mode: breaks[(turn+at)%len(breaks)], way: wire.Direction(way), at: at})
+			list = append(list, &cut{mode: breaks[(first+at)%len(breaks)], way: wire.Direction(way), at: at})
 		}
 	}
 	if !whole {

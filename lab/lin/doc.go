@@ -78,26 +78,7 @@
 //
 // # Planted faults
 //
-// Each must be found by the test that follows it, with the name in TestCatches if there is no
-// other:
-//
-//   - lost update, time steps back, a refusal writes, a refusal is remembered for ever, accepted
-//     without asking (leases): stores in memory;
-//   - a step back that is not believed, a clock that runs fast: stores in memory under steps of the
-//     clock;
-//   - an answer before the commit, Sync does nothing: bolt under kills of the child;
-//   - a resend after a cut, also of Redis; a decision between two calls of Redis;
-//   - synchronous_commit=off, also of a ledger: crashes of PostgreSQL;
-//   - a crash of PostgreSQL under an answer before the call, under an unknown outcome told as not
-//     applied, also of a ledger, and under a resend after an unknown outcome;
-//   - a stopped server under an unknown outcome told as not applied;
-//   - no append-only file: kills of Redis;
-//   - a kill of Redis under an answer before the call, an unknown outcome told as not applied, and a
-//     resend;
-//   - a fail-over without Replicas, a stopped primary without Replicas: pairs of Redis;
-//   - a bucket that stays behind: the cluster of Redis;
-//   - a new ID for a resend, a freeze that is lost, an own limit without its end: ledgers;
-//   - an unknown outcome told as not applied, a resend, an answer before the call: TestCatchesOfCuts,
-//     in PostgreSQL, its ledger and Redis, by closed, reset, half closed and silent connections;
-//   - a lease that does not look at its expiry: TestLease/catches.
+// TestCatches, TestCatchesOfCuts and TestLease/catches test subjects with a fault each, and must find
+// it: lost updates, answers before the commit, resends, misread clocks, servers that do not sync,
+// fail-overs that lose writes, leases that outlive their term.
 package lin

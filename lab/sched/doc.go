@@ -16,16 +16,7 @@
 // # Planted defects
 //
 // TestCatches builds the tests with defects in the subjects, by the flag -overlay, and has to catch
-// each of them:
-//
-//   - combine: a lost update, a request answered twice, one that is never answered, one that is gone
-//     because another left, a flush that is cut for the context of an earlier one;
-//   - relaxed: a lost update, a time that steps back, a bucket that is forgotten while it is written;
-//   - lease: more units than the store granted, units that are served twice;
-//   - refusals: a refusal that is remembered too long, one that is learned although it is old, a
-//     grant from memory;
-//   - queue: room that is forgotten, a release that comes too early;
-//   - shaper: a slot that is lost, a reservation that is taken back twice.
+// each of them. The list stands in catch_test.go.
 //
 // Threads alone are slow to catch three of them, above all on a machine with other work: a lost
 // update of relaxed and units that are served twice take up to some thousand schedules, and a

@@ -57,7 +57,7 @@ func TestHour(t *testing.T) {
 }
 
 // TestFullLoad runs stores at full load of real time: all of them for a minute each with
-// BRIM_TORTURE=1, or the one whose turn it is for the time of SOAK, as in SOAK=4h. SOAK_OF names
+// BRIM_TORTURE=1, or that of the day for the time of SOAK, as in SOAK=4h. SOAK_OF names
 // another one.
 func TestFullLoad(t *testing.T) {
 	long := os.Getenv("SOAK")
@@ -72,7 +72,7 @@ func TestFullLoad(t *testing.T) {
 		if duration, err = time.ParseDuration(long); err != nil || duration < time.Minute {
 			t.Fatalf("SOAK=%s: %v; want a time of at least 1m, like 4h", long, err)
 		}
-		subjects = turn(subjects, os.Getenv("SOAK_OF"), time.Now().YearDay())
+		subjects = ofDay(subjects, os.Getenv("SOAK_OF"), time.Now().YearDay())
 		if len(subjects) == 0 {
 			t.Fatalf("SOAK_OF=%s names no subject", os.Getenv("SOAK_OF"))
 		}
@@ -124,9 +124,8 @@ func realSubjects() []realSubject {
 	}
 }
 
-// turn returns the subject with that name, or, without a name, the one whose turn it is on that
-// day of the year.
-func turn(all []realSubject, name string, day int) []realSubject {
+// ofDay returns the subject with that name, or, without a name, that of the day of the year.
+func ofDay(all []realSubject, name string, day int) []realSubject {
 	if name == "" {
 		return all[day%len(all):][:1]
 	}
