@@ -32,7 +32,7 @@ func newKilled(s Setting) (w *killed, err error) {
 	if w.dir, err = history.Scratch(); err != nil {
 		return nil, err
 	}
-	w.set.Path = path(w.dir)
+	w.set.Path = history.Path(w.dir)
 	if w.clk, err = newClock(time.Second, w.setClock); err != nil {
 		return nil, err
 	}

@@ -3,7 +3,6 @@ package lin
 import (
 	"context"
 	"io"
-	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -179,6 +178,3 @@ func ask(p *child.Process, o Order) (r Reply, ok bool) {
 	err := p.Call("Do", &o, &r)
 	return r, err == nil
 }
-
-// path returns the path of the file in a directory.
-func path(dir string) string { return filepath.Join(dir, "limits.db") }
