@@ -138,7 +138,7 @@ func (l *Limiter) State(ctx context.Context, b Bucket) (State, error) {
 	}
 	st, err := first(l.kept().Read(ctx, Bucket{Key: b.Key}))
 	if err == nil {
-		showSpecial(&st, b.Limit)
+		setSpecialCapacity(&st, b.Limit)
 	}
 	return st, err
 }

@@ -29,7 +29,7 @@ func (l *Limiter) fillSpecial(ctx context.Context, st *State, op *store.Op, leas
 	*st, err = l.store.Fill(ctx, *op)
 	switch {
 	case err == nil:
-		showSpecial(st, limit)
+		setSpecialCapacity(st, limit)
 	case limit == Unlimited && errors.Is(err, ErrNotHeld):
 		// The hold was granted under Unlimited, and so it was not stored.
 		*st, err = answer(&store.Op{Bucket: Bucket{Limit: limit}}), nil
@@ -56,7 +56,7 @@ func (l *Limiter) validSpecial(ctx context.Context, op *store.Op, least float64)
 func answer(op *store.Op) (st State) {
 	n := op.Amount + op.Hold
 	st.Accepted = op.Limit == Unlimited || n == 0
-	showSpecial(&st, op.Limit)
+	setSpecialCapacity(&st, op.Limit)
 	if st.Accepted {
 		return st
 	}
@@ -67,8 +67,8 @@ func answer(op *store.Op) (st State) {
 	return st
 }
 
-// showSpecial sets the capacity that a State shows under Nobody or Unlimited.
-func showSpecial(st *State, limit Limit) {
+// setSpecialCapacity sets the capacity that a State shows under Nobody or Unlimited.
+func setSpecialCapacity(st *State, limit Limit) {
 	st.Capacity = 0
 	if limit == Unlimited {
 		st.Capacity = store.MaxAmount

@@ -133,29 +133,29 @@ func (t *attempt) answer() (Decision, error) {
 func (u *tally) report(a *account) Usage {
 	r, now := u.rule, a.time
 	in := func(n int64) Money { return Money{n, r.limit.Currency} }
-	show := Usage{
+	usage := Usage{
 		Account: accountOf(a.key), Rule: r.name, Tag: r.per, Value: u.value, Limit: in(u.amounts.now),
 		Used: in(u.spent()), Held: in(u.held), Remaining: in(u.room()),
 	}
 	if r.spends() { // a spend counts also while it is held
-		show.Used, show.Held = in(u.spent()+u.held), in(0)
+		usage.Used, usage.Held = in(u.spent()+u.held), in(0)
 	}
 	switch r.kind {
 	case leaky:
 		st := u.bucket.State(u.bucket.Limit, now, anySkew)
-		show.Used, show.Held = in(int64(math.Ceil(st.Level))), in(int64(st.Held))
-		show.Remaining = in(leakyRoom(&st))
+		usage.Used, usage.Held = in(int64(math.Ceil(st.Level))), in(int64(st.Held))
+		usage.Remaining = in(leakyRoom(&st))
 		if st.Level > 0 && st.Held == 0 && u.amounts.until == maxTime {
-			op := store.Op{Bucket: u.bucket.For(u.name), Amount: float64(show.Remaining.Minor + 1)}
-			show.GrowsAt = timeAfter(now, u.bucket.Refusal(&op, now, anySkew).RetryAfter)
+			op := store.Op{Bucket: u.bucket.For(u.name), Amount: float64(usage.Remaining.Minor + 1)}
+			usage.GrowsAt = timeAfter(now, u.bucket.Refusal(&op, now, anySkew).RetryAfter)
 		}
 	case calendar, countPer:
 		if u.spent() > 0 && u.held == 0 && u.amounts.until == maxTime {
 			_, end := r.periodAt(now)
-			show.GrowsAt = time.UnixMicro(end).UTC()
+			usage.GrowsAt = time.UnixMicro(end).UTC()
 		}
 	}
-	return show
+	return usage
 }
 
 // leakyRoom returns the largest amount that fits into a bucket. The sum that [store.Record.Fill]

@@ -51,11 +51,11 @@ func (b *Budgets) Remaining(ctx context.Context, account string) (_ []Usage, err
 				return err
 			}
 			for _, u := range values {
-				show := u.report(a)
-				if show.GrowsAt, err = u.grows(a); err != nil {
+				usage := u.report(a)
+				if usage.GrowsAt, err = u.grows(a); err != nil {
 					return err
 				}
-				*list = append(*list, show)
+				*list = append(*list, usage)
 			}
 		}
 		return nil

@@ -108,7 +108,7 @@ func (a *app) spendLimitsCommand(f *spendFlags) *cobra.Command {
 				return usagef("--until ends a limit, and no RULE=AMOUNT is given")
 			}
 			return a.withBudget(cmd.Context(), f, false, func(b *spend.Budgets, _ *budgetfile.File) error {
-				return a.showLimits(cmd.Context(), b, args[0])
+				return a.printLimits(cmd.Context(), b, args[0])
 			})
 		}
 		return a.withBudget(cmd.Context(), f, true, func(b *spend.Budgets, file *budgetfile.File) error {
@@ -154,7 +154,7 @@ func parseLimit(s, currency string, until time.Time) (l spend.RuleLimit, err err
 	return l, err
 }
 
-// showLimits prints the account's own limits.
+// printLimits prints the account's own limits.
 func (a *app) spendPlanCommand(f *spendFlags) *cobra.Command {
 	var none bool
 	cmd := newCommand("spend/plan")
@@ -193,7 +193,7 @@ func (a *app) spendPlanCommand(f *spendFlags) *cobra.Command {
 	return cmd
 }
 
-func (a *app) showLimits(ctx context.Context, b *spend.Budgets, account string) error {
+func (a *app) printLimits(ctx context.Context, b *spend.Budgets, account string) error {
 	list, err := b.Limits(ctx, account)
 	if err != nil {
 		return err
