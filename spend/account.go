@@ -71,14 +71,18 @@ type tally struct {
 	value       string      // of a tally that [tally.of] has made of such a rule
 	ahead       []eviction  // of such a tally: the units that will leave, if they were read ahead; see [tally.all]
 
+	// Of a Leaky rule, after entry baseSeq, when the leak rate last changed; of a Lifetime rule, after the
+	// last entry that Prune has removed. Verify begins with it.
+	baseSeq    int64
+	opening    sums
+	openValues []valueSums
+
 	// Of a Leaky rule:
 	firstSeq int64        // entries from this number on count
 	bucket   store.Record // its Limit is the one last written, at whose rate the time before now leaks
-	base     store.Record // the bucket after entry baseSeq, when the leak rate last changed
-	baseSeq  int64
-	baseOpen []open      // of the base
-	until    int64       // time at which later replaces the bucket's Limit; 0 if nothing does
-	later    store.Limit // of the rule once a raised limit of the account has ended
+	base     store.Record // the bucket after entry baseSeq
+	until    int64        // time at which later replaces the bucket's Limit; 0 if nothing does
+	later    store.Limit  // of the rule once a raised limit of the account has ended
 }
 
 // Dates before and after all entries.
@@ -397,9 +401,9 @@ func (u *tally) setLimit(limit store.Limit, at int64) {
 	}
 }
 
-// rebase makes the present bucket the base, with which Verify begins.
+// rebase makes the present figures the base, with which Verify begins.
 func (u *tally) rebase() {
-	u.base, u.baseSeq, u.baseOpen = u.bucket, u.countedSeq, slices.Clone(u.open)
+	u.base, u.baseSeq, u.opening, u.openValues = u.bucket, u.countedSeq, u.sums.clone(), cloneValues(u.values)
 }
 
 // leakTo writes the level at a time, after the leak at the rate last written.

@@ -55,10 +55,11 @@ func (a *account) endExpired(limit int) error {
 }
 
 // forget drops the rules that this process lacks and that have not decided on the account for
-// KeepIDs. If such a rule returns, it counts the ledger's entries anew. Prune drops no rule: whether
+// KeepIDs. If such a rule returns, it counts the ledger's entries anew. A Lifetime rule stays, because
+// Prune may have removed entries that it has counted. Prune drops no rule: whether
 // one returns as it was must not depend on when Prune ran.
 func (a *account) forget() {
-	a.unknown = slices.DeleteFunc(a.unknown, func(u *tally) bool { return a.time-u.countedAt > a.keepIDs })
+	a.unknown = slices.DeleteFunc(a.unknown, func(u *tally) bool { return a.time-u.countedAt > a.keepIDs && u.reach != maxTime })
 }
 
 // advance brings the rule from last, the account's time at its last decision,
@@ -162,6 +163,9 @@ func (u *tally) begin(a *account, now int64) error {
 		u.quiet = min(u.quiet, e.Dated-1)
 		return u.sum(e, 1, now)
 	})
+	if u.countedSeq = a.seq; u.based() && a.pruned != minTime {
+		u.rebase()
+	}
 	return err
 }
 

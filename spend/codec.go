@@ -119,6 +119,12 @@ func (a *account) encode() (rules, state []byte) {
 			e.Int(u.quiet - u.edge)
 			e.sums(&u.sums, first)
 			e.values(u.values, first)
+			if !u.based() {
+				continue
+			}
+			r.Int(u.baseSeq)
+			r.sums(&u.opening, 0)
+			r.values(u.openValues, 0)
 			if u.firstSeq == 0 {
 				continue // the rule is not Leaky
 			}
@@ -126,8 +132,6 @@ func (a *account) encode() (rules, state []byte) {
 			if r.Int(u.until); u.until != 0 {
 				r.limit(u.later)
 			}
-			r.Int(u.baseSeq)
-			r.open(u.baseOpen, 0)
 			r.record(&u.base)
 			e.record(&u.bucket)
 		}
@@ -166,12 +170,15 @@ func (a *account) decode(rules, state []byte) ([]*tally, error) {
 			u.edge = r.Int()
 		}
 		u.quiet, u.sums, u.values = u.edge+d.Int(), d.sums(first), d.values(first)
+		if u.based() {
+			u.baseSeq, u.opening, u.openValues = r.Int(), r.sums(0), r.values(0)
+		}
 		if u.firstSeq != 0 {
 			limit := r.limit()
 			if u.until = r.Int(); u.until != 0 {
 				u.later = r.limit()
 			}
-			u.baseSeq, u.baseOpen, u.base, u.bucket = r.Int(), r.open(0), r.record(limit), d.record(limit)
+			u.base, u.bucket = r.record(limit), d.record(limit)
 			u.bucket.Held = float64(u.held)
 		}
 		tallies = append(tallies, u)

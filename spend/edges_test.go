@@ -359,9 +359,9 @@ func TestVerifyOneRule(t *testing.T) {
 			func(e []ledger.Entry) []ledger.Entry { return e[:1] }, store.ErrCorrupt,
 		},
 		{
-			"no entries of a rule that does not keep them", leaky,
+			"no entries of a bucket", leaky,
 			[]int64{1},
-			func([]ledger.Entry) []ledger.Entry { return nil }, nil,
+			func([]ledger.Entry) []ledger.Entry { return nil }, store.ErrCorrupt,
 		},
 	} {
 		l := newTestLedger(t)
@@ -396,22 +396,73 @@ func TestLeakWithoutLimit(t *testing.T) {
 	}
 }
 
-// TestLifetimeKeepsEntries: Prune keeps all entries while a Lifetime rule needs them.
-func TestLifetimeKeepsEntries(t *testing.T) {
-	l := newTestLedger(t)
-	b := budgets(t, l, spend.Lifetime("ever", cents(100)))
-	charge(t, b, "s", 60)
-	l.now = l.now.Add(400 * day)
-	if _, err := b.Prune(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if left := l.entries(t); len(left) != 1 {
-		t.Errorf("%d entries are left, want 1", len(left))
-	}
-	// A new rule counts the entry.
-	b = budgets(t, l, spend.Lifetime("new", cents(100)))
-	if got := used(t, b); got != 60 {
-		t.Errorf("a new rule counts %d cents, want 60", got)
+// TestLifetimeKeepsSums: Prune removes the entries that a Lifetime rule has counted, and keeps those
+// that it has yet to count. The rule goes on from its sums, and Verify from those of the removed
+// entries, if the process that has pruned knows the rule, and else from those that the rule had then.
+func TestLifetimeKeepsSums(t *testing.T) {
+	ever, window := spend.Lifetime("ever", cents(100)).CountsCredits(), spend.Rolling("window", cents(1000), day)
+	for name, c := range map[string]struct {
+		rule   spend.Rule
+		pruned []spend.Rule
+		then   []spend.Rule // the process with these charges before Prune
+		left   int
+		proves bool // that the charge of 7 cents is as it was
+	}{
+		"the rule is known":           {ever, []spend.Rule{ever}, nil, 2, true},
+		"for each value":              {ever.Per("merchant"), []spend.Rule{ever.Per("merchant")}, nil, 2, true},
+		"the rule is unknown":         {ever, []spend.Rule{window}, nil, 2, false},
+		"an entry is to be counted":   {ever, []spend.Rule{window}, []spend.Rule{window}, 3, false},
+		"a new rule has not counted":  {ever, []spend.Rule{ever, spend.Lifetime("new", cents(1))}, nil, 4, true},
+		"a new rule has counted them": {ever, []spend.Rule{ever, spend.Lifetime("new", cents(100))}, []spend.Rule{ever, spend.Lifetime("new", cents(100))}, 3, true},
+	} {
+		l := newTestLedger(t)
+		b := budgets(t, l, c.rule)
+		charge(t, b, "s", 60)
+		if d, err := b.Credit(t.Context(), spend.Request{ID: "c", Account: "a", Amount: cents(20)}); err != nil || !d.Approved {
+			t.Fatal(d, err)
+		}
+		l.now = l.now.Add(50 * day)
+		hold(t, b, "h", 7, day)
+		if d, err := b.Capture(t.Context(), spend.CaptureRequest{ID: "k", HoldID: "h", Amount: cents(7), Final: true}); err != nil || !d.Approved {
+			t.Fatal(d, err)
+		}
+		l.now = l.now.Add(50 * day)
+		want := int64(47)
+		if c.then != nil {
+			charge(t, budgets(t, l, c.then...), "between", 1)
+			want++
+		}
+		if _, err := budgets(t, l, c.pruned...).Prune(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if left := l.entries(t); len(left) != c.left {
+			t.Errorf("%s: %d entries are left, want %d", name, len(left), c.left)
+		}
+		for range 2 {
+			if got := used(t, b); got != want {
+				t.Errorf("%s: %d cents are used, want %d", name, got, want)
+			}
+			if err := b.Verify(t.Context(), "a"); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+			if d, err := b.Refund(t.Context(), spend.RefundRequest{ID: fmt.Sprint("r", want), SpendID: "h", Amount: cents(1)}); err != nil || !d.Approved {
+				t.Fatal(d, err)
+			}
+			want--
+		}
+		l.wrap = func(snap ledger.Snapshot) ledger.Snapshot {
+			return &snapshot{Snapshot: snap, since: func(list []ledger.Entry) []ledger.Entry {
+				for i := range list {
+					if list[i].RequestID == "k" {
+						list[i].Used++
+					}
+				}
+				return list
+			}}
+		}
+		if err := b.Verify(t.Context(), "a"); errors.Is(err, store.ErrCorrupt) != c.proves {
+			t.Errorf("%s: with another amount, %v", name, err)
+		}
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 
 // ForgetRule takes the figures of a retired rule from all accounts of the main budget, and returns the
 // number of accounts that had some. Until then [Budgets.Prune] keeps the entries that the rule may
-// need: for a [Lifetime] rule, all of them. Call it once no process has the rule any more. If the rule
+// need: for a [Lifetime] rule, those since its last decision. Call it once no process has the rule any more. If the rule
 // comes back, it counts the entries that are left.
 //
 // Each of these accounts gets an entry of kind forget, whose Tags have the rule and the reason, which

@@ -102,6 +102,8 @@ func (a *account) mend(now int64) error {
 			if err := u.begin(a, now); err != nil {
 				return err
 			}
+		} else {
+			u.mend(now, top)
 		}
 		u.fillUp(now)
 	}
@@ -111,12 +113,13 @@ func (a *account) mend(now int64) error {
 // mend moves the ends of holds that were over by a wrong clock, up to top, as [account.place] moves
 // those of the entries.
 func (u *tally) mend(now, top int64) {
-	sums := []*sums{&u.sums}
-	for i := range u.values {
-		sums = append(sums, &u.values[i].sums)
+	sums := []*sums{&u.sums, &u.opening}
+	for _, list := range [...][]valueSums{u.values, u.openValues} {
+		for i := range list {
+			sums = append(sums, &list[i].sums)
+		}
 	}
-	base := heldBy(u.baseOpen)
-	for _, s := range append(sums, &base) {
+	for _, s := range sums {
 		list := s.open
 		s.open, s.held = nil, 0
 		for _, o := range list {
@@ -125,11 +128,13 @@ func (u *tally) mend(now, top int64) {
 			}
 			s.hold(units{held: o.held, expires: o.at, spends: o.spends}) // within the range, as before
 		}
-		if u.firstSeq == 0 { // the bucket of a Leaky rule gets the units when a process has the rule
-			s.expire(u.countedAt)
+	}
+	if u.firstSeq == 0 { // the bucket of a Leaky rule gets the units when a process has the rule
+		u.sums.expire(u.countedAt)
+		for i := range u.values {
+			u.values[i].expire(u.countedAt)
 		}
 	}
-	u.baseOpen = base.open
 }
 
 // anew is the number of the last counted entry of a rule that has to count all of them again.

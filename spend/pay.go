@@ -14,7 +14,7 @@ import (
 // pay lets a credit pay for the units that the rule has counted of it.
 func (u *tally) pay(e *ledger.Entry) {
 	n := u.credited(e)
-	if n == 0 {
+	if n == 0 || e.Seq <= u.begun {
 		return
 	}
 	if s := u.sumsOf(e.Tags[u.rule.per]); s != nil {

@@ -30,11 +30,15 @@ type PruneResult struct {
 // Prune covers the accounts of the main budget. It reasons from the figures that each account
 // stores, and not from the rules of this process alone: an account keeps the entries that any rule
 // with figures in it may still need, whichever process knows the rule. These are the entries that
-// the rule has counted and that have not left it, and those that it has yet to count. So an account
-// with a [Lifetime] rule keeps all entries. An account with a [Leaky] rule keeps those since the
-// last decision with the rule, if there are any. An account on which a rule has not decided yet
-// keeps the entries for it, if the rule is of this process, or has decided on one of the accounts
-// within KeepIDs.
+// the rule has counted and that have not left it, and those that it has yet to count. An account with
+// a [Leaky] or [Lifetime] rule keeps the entries since the last decision with the rule that the rule
+// has not counted. An account on which a rule has not decided yet keeps the entries for it, if the
+// rule is of this process, or has a window and has decided on one of the accounts within KeepIDs. A
+// Lifetime rule keeps them only if it is in the account's plan.
+//
+// A Lifetime rule keeps the sums of the entries that go, and [Budgets.Verify] begins with them. Only a
+// process with the rule can tell these sums. If another one prunes, Verify begins with all that the
+// rule has counted by then.
 //
 // A later decision is the same with and without Prune, also one of another process with other
 // rules, with two exceptions. A request that is sent again after its ID was removed is a new
@@ -103,9 +107,6 @@ func (b *Budgets) eachPage(ctx context.Context, due int64, f func(keys []string)
 // the entries of an account on which it has not decided yet, so one account tells for all.
 func (b *Budgets) reach(ctx context.Context) (int64, error) {
 	longest := b.longest()
-	for _, r := range b.main.allRules() {
-		longest = max(longest, r.reach())
-	}
 	_, err := b.eachPage(ctx, 0, func(keys []string) error {
 		job, page := &ledger.Job{Accounts: keys}, new(int64)
 		job.Run = func(snap ledger.Snapshot) (*ledger.Changes, error) {
@@ -144,7 +145,7 @@ func (b *Budgets) longest() int64 {
 // account within KeepIDs.
 func (b *Budgets) reachOf(a *account, now int64) (reach int64) {
 	for _, u := range a.unknown {
-		if now-u.countedAt <= b.keepIDs.Microseconds() {
+		if u.windowed() && now-u.countedAt <= b.keepIDs.Microseconds() {
 			reach = max(reach, u.reach)
 		}
 	}
@@ -156,12 +157,12 @@ func (b *Budgets) reachOf(a *account, now int64) (reach int64) {
 // the process may lack the rule. seq is the number of the account's last entry.
 func (u *tally) spare(now, seq int64) int64 {
 	switch {
-	case u.reach == 0 && (u.firstSeq == 0 || u.countedSeq == seq): // PerTransaction, or Leaky
+	case !u.based() && u.reach == 0: // PerTransaction
 		return maxTime
-	case u.reach == 0: // the bucket gets the entries that the rule has missed
+	case u.based() && u.countedSeq == seq:
+		return maxTime
+	case u.based(): // the rule gets the entries that it has missed
 		return u.countedAt - 1
-	case u.reach == maxTime:
-		return minTime
 	case u.countedAt <= now-u.reach:
 		// All that the rule has counted is dated up to its last decision, so it has left. The rule
 		// has yet to count the entries that it has missed, and then moves its edge.
@@ -227,6 +228,49 @@ func (a *account) expiresAt() int64 {
 // need, such as a rule of another process or an open hold.
 const again = 16
 
+// based reports whether the tally has a base, because no entry leaves the rule by its date.
+func (u *tally) based() bool { return u.firstSeq != 0 || u.reach == maxTime }
+
+// uncounted reports whether a Lifetime rule of the budget has not decided on an account yet.
+func (b *checkedBudget) uncounted(a *account) bool {
+	for i := range b.Rules {
+		if b.Rules[i].kind == lifetime && !slices.ContainsFunc(a.unknown, func(u *tally) bool {
+			return u.name == b.Rules[i].name && u.fingerprint == b.fingerprints[i]
+		}) {
+			return true
+		}
+	}
+	return false
+}
+
+// fold adds entries that go to the openings of Lifetime rules. It cannot tell which of them a rule of
+// another process has counted, so the opening of such a rule has all that it has counted.
+func (b *Budgets) fold(a *account, gone []ledger.Entry) error {
+	gone = slices.Clone(gone)
+	for i := range gone {
+		a.place(&gone[i])
+	}
+	rules := b.main.allRules()
+	for _, u := range a.unknown {
+		if u.reach != maxTime {
+			continue
+		}
+		i := slices.IndexFunc(rules, func(r *Rule) bool { return r.name == u.name && r.fingerprint() == u.fingerprint })
+		if i < 0 {
+			u.rebase()
+			continue
+		}
+		one := *u
+		one.rule = rules[i]
+		plain, err := one.replay(gone)
+		if err != nil {
+			return err
+		}
+		u.opening, u.openValues, u.baseSeq = plain.sums, plain.values, max(u.baseSeq, gone[len(gone)-1].Seq)
+	}
+	return nil
+}
+
 // mostDropped is about the largest number of entries that one decision drops: nobody waits long for
 // the account.
 const mostDropped = 1024
@@ -244,9 +288,10 @@ func (b *Budgets) pruneJob(key string, reach int64, out *pruned) *ledger.Job {
 			return nil, err
 		}
 		*out = pruned{int64(len(a.closed)), a.holdsIn(nil), a.next != 0 && a.next <= a.time}
-		upto, now := int64(minTime), snap.Now() // if the account is ahead, Mend needs what is not old
-		if reach != maxTime {
-			upto = now - reach
+		now := snap.Now() // if the account is ahead, Mend needs what is not old
+		upto := now - reach
+		if plan := b.main.plans[a.plan]; plan != nil && plan.uncounted(a) {
+			upto = minTime
 		}
 		for _, u := range a.unknown {
 			upto = min(upto, u.spare(now, a.seq))
@@ -292,6 +337,9 @@ func (b *Budgets) pruneJob(key string, reach int64, out *pruned) *ledger.Job {
 		}
 		if n > 0 {
 			a.pruned = upto
+			if err := b.fold(a, old[:n]); err != nil {
+				return nil, err
+			}
 		}
 		c := a.bare()
 		if n > 0 {

@@ -35,6 +35,11 @@ func heldBy(open []open) (s sums) {
 	return s
 }
 
+func (s sums) clone() sums {
+	s.open = slices.Clone(s.open)
+	return s
+}
+
 // add adds the units of n, and reports whether the sums are in range. If they are
 // not, s has no meaning. No more units are paid than are used: a refund takes back the others.
 func (s *sums) add(n units) bool {
@@ -113,6 +118,14 @@ const mostValues = 1000
 type valueSums struct {
 	value string
 	sums
+}
+
+func cloneValues(list []valueSums) []valueSums {
+	list = slices.Clone(list)
+	for i := range list {
+		list[i].sums = list[i].clone()
+	}
+	return list
 }
 
 // Per returns a rule whose limit holds for each value of a tag, such as a merchant: 100.00 a day at

@@ -12,7 +12,7 @@ import (
 
 // Verify compares the stored figures of an account with its entries. It reads all of the entries,
 // adds them up, and fills the buckets of [Leaky] rules with them again, from the last change of the
-// leak rate on. It changes nothing. A difference is [store.ErrCorrupt].
+// leak rate on. A [Lifetime] rule begins with the sums of the entries that Prune has removed. It changes nothing. A difference is [store.ErrCorrupt].
 //
 // After a Prune, Verify proves only the figures for which the entries are still there. In a rule
 // that counts credits, Verify lets the counted credits pay for units again. In a [Calendar] rule it
@@ -39,7 +39,7 @@ func (b *Budgets) Verify(ctx context.Context, account string) (err error) {
 
 // verify compares the figures of every rule with all entries of the account.
 func (a *account) verify(entries []ledger.Entry) error {
-	if len(entries) == 0 && a.seq > 0 && a.keepsAll() {
+	if len(entries) == 0 && a.seq > 0 && a.pruned == minTime {
 		return fmt.Errorf("spend: %w: an account has figures and no entries", store.ErrCorrupt)
 	}
 	if err := a.verifyOrder(entries); err != nil {
@@ -54,7 +54,7 @@ func (a *account) verify(entries []ledger.Entry) error {
 		first = entries[0].Seq
 	}
 	for _, u := range a.tallies {
-		if !u.known || u.rule.kind == lifetime && first != 1 || u.rule.kind == leaky && first > u.baseSeq+1 {
+		if !u.known || u.rule.kind == leaky && first > u.baseSeq+1 {
 			continue
 		}
 		if err := u.verify(a, entries); err != nil {
@@ -62,16 +62,6 @@ func (a *account) verify(entries []ledger.Entry) error {
 		}
 	}
 	return nil
-}
-
-// keepsAll reports whether a rule needs the entries of all times.
-func (a *account) keepsAll() bool {
-	for _, u := range a.tallies {
-		if u.rule.kind == lifetime {
-			return true
-		}
-	}
-	return false
 }
 
 // verifyOrder checks that the entries are consecutive up to the last one of the
@@ -91,11 +81,12 @@ func (a *account) verifyOrder(entries []ledger.Entry) error {
 	return nil
 }
 
-// verify compares the figures of the rule with the entries that it has counted.
-func (u *tally) verify(a *account, entries []ledger.Entry) error {
-	plain := tally{
-		rule: u.rule, name: u.name, fingerprint: u.fingerprint,
-		edge: u.edge, quiet: u.quiet, firstSeq: u.firstSeq, bucket: u.base, sums: heldBy(slices.Clone(u.baseOpen)),
+// replay returns the figures of the rule after those of the entries that it has counted, from its base
+// on.
+func (u *tally) replay(entries []ledger.Entry) (*tally, error) {
+	plain := &tally{
+		rule: u.rule, name: u.name, fingerprint: u.fingerprint, begun: u.begun, edge: u.edge, quiet: u.quiet, firstSeq: u.firstSeq,
+		bucket: u.base, baseSeq: u.baseSeq, sums: u.opening.clone(), values: cloneValues(u.openValues),
 	}
 	for i := range entries {
 		if entries[i].Seq > u.countedSeq {
@@ -105,8 +96,17 @@ func (u *tally) verify(a *account, entries []ledger.Entry) error {
 			continue
 		}
 		if err := plain.count(&entries[i], min(entries[i].At, u.countedAt)); err != nil {
-			return err
+			return nil, err
 		}
+	}
+	return plain, nil
+}
+
+// verify compares the figures of the rule with the entries that it has counted.
+func (u *tally) verify(a *account, entries []ledger.Entry) error {
+	plain, err := u.replay(entries)
+	if err != nil {
+		return err
 	}
 	if u.rule.counts() && plain.quiet < u.quiet {
 		return fmt.Errorf("spend: %w: the figures of rule %q are without an entry of the window", store.ErrCorrupt, u.name)
@@ -114,10 +114,12 @@ func (u *tally) verify(a *account, entries []ledger.Entry) error {
 	plain.expire(u.countedAt)
 	same := plain.bucket.Level == u.bucket.Level && slices.Equal(plain.open, u.open)
 	if u.rule.counts() {
+		exact := u.rule.kind == lifetime && len(a.mends) == 0 // entries of a mended account do not tell when they happened
 		equal := func(x, y valueSums) bool {
-			return x.value == y.value && x.used == y.used && slices.Equal(x.open, y.open)
+			return x.value == y.value && x.used == y.used && slices.Equal(x.open, y.open) && (x.paid == y.paid || !exact)
 		}
-		same = same && plain.used == u.used && slices.EqualFunc(plain.values, u.values, equal) && u.verifyPaid(a, entries)
+		same = same && equal(valueSums{sums: plain.sums}, valueSums{sums: u.sums}) && slices.EqualFunc(plain.values, u.values, equal) &&
+			(u.rule.kind == lifetime || u.verifyPaid(a, entries))
 	}
 	if !same {
 		return fmt.Errorf("spend: %w: the figures of rule %q differ from the sum of its entries", store.ErrCorrupt, u.name)

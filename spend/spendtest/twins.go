@@ -153,6 +153,7 @@ func (tw *twins) someRules() {
 			modelRule{kind: "rolling", name: "long", width: 180 * dayLength},
 			modelRule{kind: "rolling", name: "longest", width: 400 * dayLength, each: true},
 			modelRule{kind: "year", name: "year"}, modelRule{kind: "lifetime", name: "lifetime"},
+			modelRule{kind: "lifetime", name: "lifetime each", each: true},
 		)
 	}
 	for _, i := range r.Perm(len(possible))[:min(len(possible), 2+r.IntN(4))] {

@@ -304,8 +304,6 @@ func (m *model) prune(rules []modelRule, accounts []string, keep, now int64) {
 	again := keep / 16
 	for _, r := range rules {
 		switch r.kind {
-		case "lifetime":
-			return // every entry still counts
 		case "rolling", "count":
 			keep = max(keep, r.width)
 		case "day", "counted":
@@ -323,8 +321,8 @@ func (m *model) prune(rules []modelRule, accounts []string, keep, now int64) {
 			}
 		}
 		m.pruned[account] = max(m.pruned[account], upto)
-		// A leaky rule keeps the entries since its last decision, if a hold has expired since.
-		if slices.ContainsFunc(rules, func(r modelRule) bool { return r.kind == "leaky" }) {
+		// A leaky or lifetime rule keeps the entries since its last decision, if a hold has expired since.
+		if slices.ContainsFunc(rules, func(r modelRule) bool { return r.kind == "leaky" || r.kind == "lifetime" }) {
 			continue
 		}
 		// The Prune before may have found that the entries are needed. Then it looks again after a while.
