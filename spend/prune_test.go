@@ -339,3 +339,24 @@ func TestPruneVisitsDueAccounts(t *testing.T) {
 		}
 	}
 }
+
+// TestPruneManyOfOneTime: entries of one time go together, however many they are, and a Lifetime rule
+// keeps the sum of all.
+func TestPruneManyOfOneTime(t *testing.T) {
+	const n = 1030
+	l := newTestLedger(t)
+	b := budgets(t, l, spend.Lifetime("ever", cents(2*n)))
+	for i := range n {
+		charge(t, b, fmt.Sprint(i), 1)
+	}
+	l.now = l.now.Add(90 * day)
+	if _, err := b.Prune(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got, left := used(t, b), l.entries(t); got != n || len(left) != 0 {
+		t.Errorf("%d cents are used and %d entries are left; want %d and none", got, len(left), n)
+	}
+	if err := b.Verify(t.Context(), "a"); err != nil {
+		t.Error(err)
+	}
+}
