@@ -53,7 +53,7 @@ func explain(ctx context.Context, err error, p plan) error {
 		// The cause of the context tells more than the server's answer to the interrupt, or a
 		// closed connection.
 		return fmt.Errorf("%w; the next run completes the migration", context.Cause(ctx))
-	case errors.Is(err, ErrLocked), errors.Is(err, ErrNewer), errors.Is(err, errForeign):
+	case errors.Is(err, ErrLocked), errors.Is(err, ErrNewer), errors.Is(err, errForeign), errors.Is(err, errors.ErrUnsupported):
 		return err
 	case !errors.As(err, &pg), unreachable(err, pg):
 		return fmt.Errorf("%w: %w", store.ErrUnavailable, err)

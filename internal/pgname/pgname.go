@@ -91,6 +91,9 @@ func (n Names) Ledger() (tables []string) {
 	return tables
 }
 
+// Entries returns the table of entries, unquoted.
+func (n Names) Entries() string { return n.table + "_entries" }
+
 // Render replaces the placeholders in a statement:
 //
 //	{{schema}}    the schema, quoted as an identifier

@@ -4,22 +4,29 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"reflect"
+	"regexp"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/brimgo/brim/internal/pgtest"
 	"github.com/brimgo/brim/internal/seed"
 	"github.com/brimgo/brim/migrations"
 	"github.com/brimgo/brim/postgres"
+	"github.com/brimgo/brim/spend"
 	"github.com/brimgo/brim/spend/ledger"
 	"github.com/brimgo/brim/spend/spendtest"
 )
 
-// TestPartitioned partitions the tables of the ledger by hash, but for the accounts, and runs
-// random calls over them.
-func TestPartitioned(t *testing.T) {
-	pool := pgtest.Pool(t)
+// partitioned makes tables that are partitioned by hash, but for the accounts.
+func partitioned(t *testing.T, pool *pgxpool.Pool) string {
+	t.Helper()
 	schema := migrated(t)
 	for table, key := range map[string]string{"entries": "account", "requests": "id", "spends": "id", "holds": "account"} {
 		sql := "ALTER TABLE @ RENAME TO plain_" + table + "; CREATE TABLE @ (LIKE " + schema + ".plain_" + table +
@@ -27,15 +34,236 @@ func TestPartitioned(t *testing.T) {
 		for i := range 2 {
 			sql += fmt.Sprintf("; CREATE TABLE @_%d PARTITION OF @ FOR VALUES WITH (MODULUS 2, REMAINDER %[1]d)", i)
 		}
-		if _, err := pool.Exec(t.Context(), strings.ReplaceAll(sql, "@", schema+".buckets_"+table)); err != nil {
+		run(t, pool, strings.ReplaceAll(sql, "@", schema+".buckets_"+table))
+	}
+	return schema
+}
+
+// ranged partitions the entries of a schema by time, as docs/operations.md tells. There are partitions
+// until some times, and if these are several, the default one.
+func ranged(t *testing.T, pool *pgxpool.Pool, schema string, ends ...string) {
+	t.Helper()
+	text, err := os.ReadFile("../../docs/operations.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := regexp.MustCompile("(?s)```sql\n(ALTER TABLE brim.buckets_entries ADD .*?)```").FindSubmatch(text)
+	if found == nil {
+		t.Fatal("docs/operations.md has no statements that partition the entries")
+	}
+	sql := strings.NewReplacer("brim.", schema+".", "2027-01-01", ends[0], "TO app;", "TO CURRENT_USER;").Replace(string(found[1]))
+	for i := range ends[1:] {
+		sql += fmt.Sprintf("CREATE TABLE %[1]s.e%[2]d PARTITION OF %[1]s.buckets_entries FOR VALUES FROM ('%[3]s Z') TO ('%[4]s Z');",
+			schema, i, ends[i], ends[i+1])
+	}
+	if len(ends) > 1 {
+		sql += fmt.Sprintf("CREATE TABLE %[1]s.rest PARTITION OF %[1]s.buckets_entries DEFAULT", schema)
+	}
+	run(t, pool, sql)
+	script, err := migrations.SQL(&migrations.Options{Schema: schema})
+	if err != nil {
+		t.Fatal(err)
+	}
+	run(t, pool, script)
+}
+
+func run(t *testing.T, pool *pgxpool.Pool, sql string) {
+	t.Helper()
+	if _, err := pool.Exec(t.Context(), sql); err != nil {
+		t.Fatalf("%s: %v", sql, err)
+	}
+}
+
+func partition(t *testing.T, pool *pgxpool.Pool, schema string) migrations.Partitioned {
+	t.Helper()
+	done, err := migrations.Partition(t.Context(), pool, migrations.Month, 2, &migrations.Options{Schema: schema})
+	if err != nil {
+		t.Error(err)
+	}
+	return done
+}
+
+// TestPartitioned runs random calls over partitions by hash, and by time. Partition deletes and drops
+// beside the latter, while the clock steps back for each new sequence.
+func TestPartitioned(t *testing.T) {
+	pool := pgtest.Pool(t)
+	for name, open := range map[string]func() string{
+		"hash": func() string { return partitioned(t, pool) },
+		"range": func() string {
+			schema := migrated(t)
+			ranged(t, pool, schema, "2026-03-01 00:01", "2026-03-01 00:03", "2026-03-01 00:10")
+			return schema
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			schema := open()
+			h := harness(t, "")
+			h.New = func(t testing.TB, clock func() time.Time) ledger.Ledger {
+				return over(t, pool, &postgres.Options{Schema: schema, Clock: clock})
+			}
+			if name == "range" {
+				h.Reopen = func(t testing.TB, l ledger.Ledger, clock func() time.Time) ledger.Ledger {
+					if err := l.Close(); err != nil {
+						t.Fatal(err)
+					}
+					return h.New(t, clock)
+				}
+				t.Run("conformance", func(t *testing.T) { spendtest.Run(t, h) })
+				clock := time.Date(2026, 3, 1, 0, 2, 0, 0, time.UTC) // in a partition that stays for its sake
+				l := h.New(t, func() time.Time { return clock })
+				charge(t, budgetOf(t, l, "ever", spend.Lifetime("rule", eur(1))), "a", "1")
+				ctx, cancel := context.WithCancel(t.Context())
+				var beside sync.WaitGroup
+				defer beside.Wait()
+				defer cancel()
+				beside.Go(func() {
+					for ctx.Err() == nil {
+						partition(t, pool, schema)
+					}
+				})
+			}
+			spendtest.Random(t, h, seed.Attempts(25, 500))
+		})
+	}
+}
+
+// TestPartition drops the partitions of which no account needs an entry, and keeps one for the sake of
+// an account that needs all of its entries.
+func TestPartition(t *testing.T) {
+	pool := pgtest.Pool(t)
+	schema := migrated(t)
+	o := &migrations.Options{Schema: schema}
+	if _, err := migrations.Partition(t.Context(), pool, migrations.Day, 1, o); !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("of a plain table: %v; want ErrUnsupported", err)
+	}
+	clock := time.Date(2020, 1, 15, 0, 0, 0, 0, time.UTC)
+	l := over(t, pool, &postgres.Options{Schema: schema, Clock: func() time.Time { return clock }})
+	old := budgetOf(t, l, "old", spend.Rolling("rule", eur(100), 30*24*time.Hour))
+	ever := budgetOf(t, l, "ever", spend.Lifetime("rule", eur(100)))
+	charge := func(b *spend.Budgets, account string) {
+		t.Helper()
+		charge(t, b, account, fmt.Sprint(account, clock))
+	}
+	charge(old, "a") // in the plain table, before it is partitioned
+	ranged(t, pool, schema, "2020-02-01", "2020-03-01", "2020-04-01")
+	for month := range 4 { // the last one has no partition
+		clock = time.Date(2020, time.Month(1+month), 20, 0, 0, 0, 0, time.UTC)
+		charge(old, "a")
+		charge(old, "b")
+		if month == 1 {
+			charge(ever, "c")
+		}
+	}
+	if done := partition(t, pool, schema); done.Strays != 2 || len(done.Created) != 3 || len(done.Dropped) > 0 {
+		t.Errorf("before Prune: %+v; want the two strays of April, and this month with the next two", done)
+	}
+	clock = time.Now().UTC()
+	charge(old, "b")
+	for _, b := range []*spend.Budgets{old, ever} {
+		if _, err := b.Prune(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}
-	h := harness(t, "")
-	h.New = func(t testing.TB, clock func() time.Time) ledger.Ledger {
-		return over(t, pool, &postgres.Options{Schema: schema, Clock: clock})
+	counted := func() int { return query[int](t, pool, "SELECT count(*) FROM "+schema+".buckets_entries") }
+	if rows := counted(); rows != 11 {
+		t.Errorf("%d rows after Prune; want all 11", rows)
 	}
-	spendtest.Random(t, h, seed.Attempts(25, 500))
+	check := func() {
+		t.Helper()
+		for b, want := range map[*spend.Budgets]string{old: "[b]", ever: "[c]"} {
+			var left []string
+			for e, err := range b.Export(t.Context(), nil) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				left = append(left, e.Name)
+			}
+			if fmt.Sprint(left) != want {
+				t.Errorf("the entries are of the accounts %v; want %s", left, want)
+			}
+		}
+		for account, b := range map[string]*spend.Budgets{"a": old, "b": old, "c": ever} {
+			if err := b.Verify(t.Context(), account); err != nil {
+				t.Error(err)
+			}
+		}
+		fresh := budgetOf(t, l, "old", spend.Rolling("fresh", eur(100), 36500*24*time.Hour))
+		if u, err := fresh.Remaining(t.Context(), "b"); err != nil || u[0].Used != eur(1) {
+			t.Errorf("a new rule: %+v, %v; want what Prune has left", u, err)
+		}
+	}
+	check()
+	want := migrations.Partitioned{Dropped: []string{"buckets_entries_plain", "e1"}}
+	if done := partition(t, pool, schema); !reflect.DeepEqual(done, want) || counted() != 4 {
+		t.Errorf("%+v, and %d rows; want %+v, and 4", done, counted(), want)
+	}
+	check()
+	if done := partition(t, pool, schema); !reflect.DeepEqual(done, migrations.Partitioned{}) {
+		t.Errorf("once more: %+v", done)
+	}
+	clock = time.Date(2020, 1, 16, 0, 0, 0, 0, time.UTC) // it is wrong: the partition is gone
+	charge(old, "late")
+	if done := partition(t, pool, schema); done.Strays != 1 {
+		t.Errorf("after a step back of the clock: %+v; want a stray", done)
+	}
+}
+
+// budgetOf returns a budget with one rule.
+func budgetOf(t *testing.T, l ledger.Ledger, name string, r spend.Rule) *spend.Budgets {
+	t.Helper()
+	b, err := spend.New(l, spend.Budget{Name: name, Currency: "EUR", Rules: []spend.Rule{r}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// charge charges a cent.
+func charge(t *testing.T, b *spend.Budgets, account, id string) {
+	t.Helper()
+	if d, err := b.Charge(t.Context(), spend.Request{ID: id, Account: account, Amount: eur(1)}); err != nil || !d.Approved {
+		t.Fatal(d, err)
+	}
+}
+
+// TestPartitionBeside makes days ahead in several processes at the same time, of which each finds the
+// others' work, and beside a transaction that has read the entries.
+func TestPartitionBeside(t *testing.T) {
+	pool := pgtest.Pool(t)
+	schema := migrated(t)
+	ranged(t, pool, schema, "2020-02-01")
+	var mu sync.Mutex
+	var created []string
+	var all sync.WaitGroup
+	for range 4 {
+		all.Go(func() {
+			done, err := migrations.Partition(t.Context(), pool, migrations.Week, 30, &migrations.Options{Schema: schema})
+			mu.Lock()
+			defer mu.Unlock()
+			if created = append(created, done.Created...); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	slices.Sort(created)
+	if n := len(created); n < 15 || len(slices.Compact(slices.Clone(created))) != n {
+		t.Errorf("created %v; want weeks after two months ahead, each once", created)
+	}
+	tx, err := pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = tx.Rollback(t.Context()) }()
+	if _, err := tx.Exec(t.Context(), "SELECT FROM "+schema+".buckets_entries"); err != nil {
+		t.Fatal(err)
+	}
+	_, err = migrations.Partition(t.Context(), pool, migrations.Week, 40, &migrations.Options{Schema: schema, LockTimeout: time.Millisecond})
+	if !errors.Is(err, migrations.ErrLocked) {
+		t.Errorf("beside a transaction: %v; want ErrLocked", err)
+	}
+	l := over(t, pool, &postgres.Options{Schema: schema})
+	charge(t, budgetOf(t, l, "cards", spend.Lifetime("rule", eur(1))), "a", "1")
 }
 
 // TestDistributed demands an error that names the table which Citus distributes.

@@ -11,8 +11,8 @@
 // entries and answers in one commit.
 //
 // The comment of package postgres describes durability, isolation and poolers. The tables of the
-// ledger, but for that of the accounts, may be partitioned by hash. Citus may distribute none of
-// them.
+// ledger, but for that of the accounts, may be partitioned by hash, and the entries by time: see
+// docs/operations.md. Citus may distribute none of them.
 package pgledger
 
 import (

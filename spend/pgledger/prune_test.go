@@ -19,12 +19,22 @@ import (
 
 // TestPruneBesideCallers prunes 100 old entries and IDs of each of 250 accounts, or with
 // BRIM_TORTURE=1 of each of 10,000, while callers decide on other accounts. None of their decisions
-// fails. The log of the test has the figures of docs/operations.md.
+// fails. The entries are in a plain table, or go with their partition. The log of the test has the
+// figures of docs/operations.md.
 func TestPruneBesideCallers(t *testing.T) {
+	t.Run("plain", func(t *testing.T) { pruneBesideCallers(t, false) })
+	t.Run("partitions", func(t *testing.T) { pruneBesideCallers(t, true) })
+}
+
+func pruneBesideCallers(t *testing.T, byTime bool) {
 	const each = 100
 	accounts := seed.Attempts(250, 10_000)
 	pool := pgtest.Pool(t)
 	schema := migrated(t)
+	if byTime {
+		ranged(t, pool, schema, time.Now().AddDate(0, 0, -100).Format(time.DateOnly))
+		partition(t, pool, schema)
+	}
 	budget := func(name string) spend.Budget {
 		return spend.Budget{Name: name, Currency: "EUR", Rules: []spend.Rule{
 			spend.Rolling("rolling", eur(1<<40), 30*24*time.Hour), spend.PerTransaction("single", eur(1<<30)),
@@ -48,14 +58,20 @@ func TestPruneBesideCallers(t *testing.T) {
 	}
 	pgtest.Execute(t, fmt.Sprintf(`
 		INSERT INTO %[1]s.buckets_accounts (key, due, rules, watch, state)
-			SELECT 'old/' || i, due, rules, watch, state FROM %[1]s.buckets_accounts CROSS JOIN generate_series(1, %[2]d - 1) AS i;
+			SELECT 'old/' || i, due, rules, watch, state FROM %[1]s.buckets_accounts CROSS JOIN generate_series(1, %[2]d - 1) AS i`, schema, accounts))
+	for i := range each { // a statement has a minute
+		pgtest.Execute(t, fmt.Sprintf(`
 		INSERT INTO %[1]s.buckets_entries (account, at, seq, used, currency, kind, spends, id)
 			SELECT a.id, at, seq, used, currency, kind, spends, decode(md5(a.key || seq), 'hex')
-			FROM %[1]s.buckets_entries CROSS JOIN %[1]s.buckets_accounts AS a WHERE a.key <> 'old/0' ORDER BY at;
+			FROM %[1]s.buckets_entries AS e CROSS JOIN %[1]s.buckets_accounts AS a
+			WHERE e.seq = %[2]d AND e.account = (SELECT id FROM %[1]s.buckets_accounts WHERE key = 'old/0') AND a.key <> 'old/0';
 		INSERT INTO %[1]s.buckets_requests (id, at, account, content, answer, spend)
 			SELECT decode(md5(a.key || r.at), 'hex'), at, a.id, content, answer, spend
-			FROM %[1]s.buckets_requests AS r CROSS JOIN %[1]s.buckets_accounts AS a WHERE a.key <> 'old/0' ORDER BY at;
-		ANALYZE %[1]s.buckets_accounts; ANALYZE %[1]s.buckets_entries; ANALYZE %[1]s.buckets_requests; CHECKPOINT`, schema, accounts))
+			FROM %[1]s.buckets_requests AS r CROSS JOIN %[1]s.buckets_accounts AS a
+			WHERE r.id = decode('00' || '%032[3]x', 'hex') AND a.key <> 'old/0'`, schema, 1+i, i))
+	}
+	pgtest.Execute(t, fmt.Sprintf(
+		"ANALYZE %[1]s.buckets_accounts; ANALYZE %[1]s.buckets_entries; ANALYZE %[1]s.buckets_requests; CHECKPOINT", schema))
 	ago.Store(0)
 	var mu sync.Mutex
 	var took []time.Duration
@@ -93,6 +109,10 @@ func TestPruneBesideCallers(t *testing.T) {
 	beside.Go(func() { during = decide(func(n int) bool { return n > 0 && ended.Load() }) })
 	start := time.Now()
 	done, err := old.Prune(t.Context())
+	if pruned := time.Since(start); byTime {
+		partition(t, pool, schema)
+		t.Logf("Prune took %v, and Partition %v", pruned, time.Since(start)-pruned)
+	}
 	ended.Store(true)
 	lasted := time.Since(start)
 	log := query[int64](t, pool, "SELECT (pg_current_wal_insert_lsn() - $1::text::pg_lsn)::bigint", from)

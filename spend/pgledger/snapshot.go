@@ -69,7 +69,9 @@ func (r *rows) Entries(account string, after, upto int64, limit int) (list []led
 	}
 	r.misses += len(keys)
 	pages := make(map[int64][]ledger.Entry)
-	args := []any{slices.Sorted(maps.Keys(keys)), bound(after), bound(upto), limit}
+	ids := slices.Sorted(maps.Keys(keys))
+	pruned := column(ids, func(id *int64) *time.Time { return instant(r.accounts[keys[*id]].Pruned) })
+	args := []any{ids, bound(after), bound(upto), limit, pruned}
 	err = r.query(r.l.sql["entries"], args, func(row pgx.Rows) error {
 		var id int64
 		var line entryRow
@@ -94,7 +96,11 @@ func (r *rows) Entries(account string, after, upto int64, limit int) (list []led
 
 // Since lists entries by number.
 func (r *rows) Since(account string, after ledger.Position, limit int) (list []ledger.Entry, err error) {
-	err = r.query(r.l.sql["since"], []any{r.ids[account], bound(after.At), after.Seq, limit}, entriesInto(&list, account))
+	from := after.At
+	if pruned := r.accounts[account].Pruned; pruned != 0 { // these may wait for the end of their partition
+		from = max(from, pruned+1)
+	}
+	err = r.query(r.l.sql["since"], []any{r.ids[account], bound(from), after.Seq, limit}, entriesInto(&list, account))
 	slices.SortFunc(list, func(x, y ledger.Entry) int { return cmp.Compare(x.Seq, y.Seq) })
 	return list, err
 }

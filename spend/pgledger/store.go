@@ -27,6 +27,10 @@ func (r *rows) store(ctx context.Context, c *ledger.Changes) error {
 		return err
 	}
 	opened, closed := r.placeHolds(c)
+	drop, err := r.dropped(c.Drop)
+	if err != nil {
+		return err
+	}
 	queue("save", len(c.Accounts), r.accountColumns(c.Accounts)...)
 	queue("append", len(c.Entries), entries...)
 	queue("replace", len(c.Replaced), column(c.Replaced, func(q *ledger.Request) []byte { return idBytes(q.ID) }))
@@ -36,8 +40,8 @@ func (r *rows) store(ctx context.Context, c *ledger.Changes) error {
 	queue("unhold", len(closed), r.holdColumns(closed)...)
 	queue("spends", len(c.Spends), column(c.Spends, func(s *ledger.Request) []byte { return idBytes(s.ID) }),
 		column(c.Spends, func(s *ledger.Request) []byte { return s.Spend }))
-	queue("drop", len(c.Drop), column(c.Drop, func(d *ledger.Drop) int64 { return r.ids[d.Account] }),
-		column(c.Drop, func(d *ledger.Drop) time.Time { return bound(d.At) }))
+	queue("drop", len(drop), column(drop, func(d *ledger.Drop) int64 { return r.ids[d.Account] }),
+		column(drop, func(d *ledger.Drop) time.Time { return bound(d.At) }))
 	if r.own && out.Len() == 0 {
 		out.Queue("ROLLBACK")
 		return r.q.SendBatch(ctx, out).Close()
@@ -50,6 +54,24 @@ func (r *rows) store(ctx context.Context, c *ledger.Changes) error {
 		return nil
 	}
 	return r.send(out)
+}
+
+// dropped returns the drops that delete rows. In a table that is partitioned by range, the rows go
+// with their partitions: until then all readers begin after the time up to which the account is pruned.
+func (r *rows) dropped(all []ledger.Drop) ([]ledger.Drop, error) {
+	if len(all) == 0 {
+		return nil, nil
+	}
+	names := r.l.run.Names
+	err := r.query(r.l.sql["ranged"], []any{names.Schema(), names.Entries()}, func(row pgx.Rows) error {
+		var ranged bool
+		err := row.Scan(&ranged)
+		if ranged {
+			all = nil
+		}
+		return err
+	})
+	return all, err
 }
 
 // accountColumns returns the arguments of save.sql.

@@ -9,12 +9,13 @@ FROM {{schema}}.{{accounts}} AS a
      CROSS JOIN LATERAL (
          (SELECT e.* FROM {{schema}}.{{entries}} AS e
           WHERE e.account = a.id AND e.dated IS NULL
-            AND e.at > timestamptz 'epoch' + a.watch[u.i]::float8 * interval '1 microsecond'
+            AND e.at > GREATEST(a.pruned, timestamptz 'epoch' + a.watch[u.i]::float8 * interval '1 microsecond')
           ORDER BY e.at FETCH FIRST ($3::bigint) ROWS WITH TIES)
          UNION ALL
          (SELECT e.* FROM {{schema}}.{{entries}} AS e
           WHERE (e.account + 0::bigint) = a.id
             AND e.dated > timestamptz 'epoch' + a.watch[u.i]::float8 * interval '1 microsecond'
+            AND e.at > GREATEST(a.pruned, timestamptz 'epoch' + a.watch[u.i]::float8 * interval '1 microsecond')
           ORDER BY e.dated FETCH FIRST ($3::bigint) ROWS WITH TIES)
      ) AS e
 WHERE a.key = ANY (pg_catalog.array_cat($1::text[], ARRAY(SELECT o.key FROM {{schema}}.{{requests}} AS r
