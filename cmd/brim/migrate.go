@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -17,7 +18,7 @@ import (
 func (a *app) migrateCommand() *cobra.Command {
 	cmd := newCommand("migrate")
 	cmd.Args, cmd.RunE = cobra.ArbitraryArgs, group
-	cmd.AddCommand(a.migrateUpCommand(), a.migrateStatusCommand(), a.migrateSQLCommand())
+	cmd.AddCommand(a.migrateUpCommand(), a.migrateStatusCommand(), a.migrateSQLCommand(), a.migratePartitionsCommand())
 	return cmd
 }
 
@@ -67,6 +68,38 @@ func (a *app) migrateSQLCommand() *cobra.Command {
 		}
 		fmt.Fprint(a.stdout, text)
 		return nil
+	}
+	return cmd
+}
+
+func (a *app) migratePartitionsCommand() *cobra.Command {
+	var every string
+	var ahead int
+	wait := duration.Value(migrations.DefaultLockTimeout)
+	cmd := newCommand("migrate/partitions")
+	cmd.Flags().StringVar(&every, "every", string(migrations.Month), "the time of a new partition: day, week or month")
+	cmd.Flags().IntVar(&ahead, "ahead", 3, "number of partitions after that of this moment")
+	cmd.Flags().Var(&wait, "lock-timeout", "longest time to try for each lock")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if !slices.Contains([]string{"day", "week", "month"}, every) || ahead < 0 {
+			return usagef("--every is day, week or month, and --ahead is 0 or more")
+		}
+		o := migrations.Options{LockTimeout: wait.Std()}
+		return a.migrate(cmd.Context(), &o, func(ctx context.Context, pool *pgxpool.Pool) error {
+			done, err := migrations.Partition(ctx, pool, migrations.Period(every), ahead, &o)
+			if err != nil {
+				return err
+			}
+			err = a.print(struct {
+				Created []string `json:"created,omitempty"`
+				Dropped []string `json:"dropped,omitempty"`
+				Strays  int64    `json:"strays"`
+			}(done), fmt.Sprintf("created: %v; dropped: %v; %d entries in the default partition", done.Created, done.Dropped, done.Strays))
+			if err == nil && done.Strays > 0 {
+				return status(exitBroken)
+			}
+			return err
+		})
 	}
 	return cmd
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"net/url"
 	"slices"
 	"strings"
@@ -52,6 +53,16 @@ func TestMigrate(t *testing.T) {
 	cli(t, "migrate", "status", "--store", s, "--json").want(t, exitBroken, `"missing":["buckets"]`, "")
 	cli(t, "migrate", "up", "--store", s).want(t, exitOK, "version 2 of 2: up to date", "created again")
 	cli(t, append([]string{"try", "k", "3"}, limit...)...).want(t, exitOK, "accepted", "")
+
+	// The entries of a ledger are partitioned by time.
+	cli(t, "migrate", "partitions", "--store", s).want(t, exitUnavailable, "", "not partitioned by RANGE (at)")
+	entries := u.Query().Get("brim_schema") + ".buckets_entries"
+	if _, err := pgtest.Pool(t).Exec(t.Context(), fmt.Sprintf("ALTER TABLE %[1]s RENAME TO plain; CREATE TABLE %[1]s "+
+		"(LIKE %[2]s.plain INCLUDING ALL) PARTITION BY RANGE (at)", entries, u.Query().Get("brim_schema"))); err != nil {
+		t.Fatal(err)
+	}
+	cli(t, "migrate", "partitions", "--every", "day", "--ahead", "0", "--store", s, "--json").want(t, exitOK, `{"created":["buckets_e_default","buckets_e`, "")
+	cli(t, "migrate", "partitions", "--every", "day", "--ahead", "0", "--store", s).want(t, exitOK, "created: []; dropped: []; 0 entries", "")
 
 	// The script that migrate sql prints has the effect of migrate up.
 	other := server(t)

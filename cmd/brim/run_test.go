@@ -213,6 +213,7 @@ func TestWrongCalls(t *testing.T) {
 		{"migrate status --store postgres://nobody:secret@127.0.0.1:1/x", 69, "brim migrate status: postgres: store unavailable: failed to connect to `user=nobody database=x`: 127.0.0.1:1 (127.0.0.1): dial error: dial tcp 127.0.0.1:1: connect: connection refused"},
 		{"migrate status --store postgres://u:secret@[/db", 64, "brim migrate status: --store: not the name of a store: it is no URL like postgres://user:password@host:port/database; within the password, write %40 for @, %2F for /, %3F for ?, %23 for # and %25 for %"},
 		{"migrate sql --store postgres:///db?brim_schema=pg_x", 64, `brim migrate sql: --store: not the name of a store: schema name "pg_x" starts with pg_, which PostgreSQL keeps for itself`},
+		{"migrate partitions --every hour", 64, "brim migrate partitions: --every is day, week or month, and --ahead is 0 or more"},
 		{"help nothing", 64, `brim help: there is no command "nothing"`},
 		{"completion bsh", 64, `brim completion: there is no command "bsh"; did you mean "bash"?`},
 		{"man nodir", 70, "brim man: open nodir/brim-able.1: no such file or directory"},
