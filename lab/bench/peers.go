@@ -14,6 +14,7 @@ import (
 	goredisstore "github.com/throttled/throttled/v2/store/goredisstore.v9"
 	ulule "github.com/ulule/limiter/v3"
 	ululeredis "github.com/ulule/limiter/v3/drivers/store/redis"
+	"go.uber.org/ratelimit"
 	"golang.org/x/time/rate"
 )
 
@@ -24,7 +25,7 @@ func memoryPeers() (all []*subject) {
 		name string
 		open func() (*target, error)
 	}{
-		{rateName, timeRate}, {"sethvargo/go-limiter", sethvargo},
+		{rateName, timeRate}, {"uber/ratelimit", uber}, {"sethvargo/go-limiter", sethvargo},
 	} {
 		all = append(all, &subject{
 			name: p.name, group: peer, against: rateName, inMemory: true, fills: 1,
@@ -54,6 +55,17 @@ func timeRate() (*target, error) {
 	return &target{
 		roomy: try(roomyPerSecond, roomy), full: try(1/fullWindow.Seconds(), 1), rush: try(1/rushWindow.Seconds(), rushCapacity),
 	}, nil
+}
+
+// uber opens a limiter that never refuses, and lets its callers sleep instead. Its rate is so high
+// here that no caller sleeps: the cost of an admission is measured.
+func uber() (*target, error) {
+	var limiters sync.Map
+	open := func() ratelimit.Limiter { return ratelimit.New(int(time.Second)) }
+	return &target{roomy: func(_ context.Context, key string) (bool, error) {
+		loaded(&limiters, key, open).Take()
+		return true, nil
+	}}, nil
 }
 
 // sethvargo opens one store for each of the limits, because a store has a single limit.
