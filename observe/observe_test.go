@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/brimgo/brim"
-	"github.com/brimgo/brim/internal/redistest/buckets"
 	"github.com/brimgo/brim/memory"
 	"github.com/brimgo/brim/observe"
 	"github.com/brimgo/brim/store"
@@ -18,34 +17,22 @@ import (
 )
 
 func TestConformance(t *testing.T) {
-	for _, c := range []struct {
-		name       string
-		over       func(testing.TB, func() time.Time) store.Store
-		operations int
-	}{
-		{"memory", inMemory, 5000},
-		{"redis", inRedis, 1000},
-	} {
-		if testing.Short() {
-			c.operations = 1000 // package memory makes a full run
-		}
-		t.Run(c.name, func(t *testing.T) {
-			at := func(t *testing.T, clock func() time.Time) store.Store {
-				hooks := observe.Hooks{
-					Start:    func(ctx context.Context, _ observe.Call) context.Context { return ctx },
-					Decision: func(context.Context, observe.Decision) {},
-					End:      func(context.Context, observe.Call, observe.Outcome) {},
-				}
-				return wrap(t, c.over(t, clock), hooks, nil)
-			}
-			storetest.Run(t, func(t *testing.T) store.Store { return at(t, nil) }, &storetest.Options{
-				OpenAt: at, Operations: c.operations, Keys: 1000,
-			})
-		})
+	operations := 5000
+	if testing.Short() {
+		operations = 1000 // package memory makes a full run
 	}
+	at := func(t *testing.T, clock func() time.Time) store.Store {
+		hooks := observe.Hooks{
+			Start:    func(ctx context.Context, _ observe.Call) context.Context { return ctx },
+			Decision: func(context.Context, observe.Decision) {},
+			End:      func(context.Context, observe.Call, observe.Outcome) {},
+		}
+		return wrap(t, inMemory(t, clock), hooks, nil)
+	}
+	storetest.Run(t, func(t *testing.T) store.Store { return at(t, nil) }, &storetest.Options{
+		OpenAt: at, Operations: operations, Keys: 1000,
+	})
 }
-
-func inRedis(t testing.TB, clock func() time.Time) store.Store { return buckets.Open(t, clock) }
 
 func inMemory(t testing.TB, clock func() time.Time) store.Store {
 	t.Helper()

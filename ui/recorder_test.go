@@ -11,6 +11,7 @@ import (
 	"github.com/brimgo/brim"
 	"github.com/brimgo/brim/brimtest"
 	"github.com/brimgo/brim/internal/plot"
+	"github.com/brimgo/brim/internal/seed"
 	"github.com/brimgo/brim/memory"
 	"github.com/brimgo/brim/observe"
 	"github.com/brimgo/brim/store"
@@ -41,12 +42,9 @@ func recorded(t testing.TB, o *RecorderOptions) (*brim.Limiter, *Recorder, *brim
 	return brim.New(w, nil), r, clock
 }
 
-// TestBusiestStay calls 20 keys often among 200,000 calls with keys that never come back.
+// TestBusiestStay calls 20 keys often among many calls with keys that never come back.
 func TestBusiestStay(t *testing.T) {
-	calls := 200_000
-	if testing.Short() {
-		calls = 50_000
-	}
+	calls := seed.Attempts(50_000, 2_000_000)
 	lim, r, clock := recorded(t, &RecorderOptions{Keys: 256})
 	one := brim.Limit{Capacity: 1}
 	random := rand.New(rand.NewPCG(16, 3))

@@ -223,7 +223,7 @@ func TestReplayInterrupted(t *testing.T) {
 	go func() {
 		var log bytes.Buffer
 		fmt.Fprintln(&log, "time,key")
-		for i := range 30_000 {
+		for i := range 12_000 {
 			fmt.Fprintf(&log, "%d,key-%d\n", i, i)
 		}
 		// When the replay has taken the last line, it has decided the first chunks. The input
@@ -240,7 +240,7 @@ func TestReplayInterrupted(t *testing.T) {
 	result{code, stdout.String(), stderr.String()}.want(t, 130, "in the part of the log that was decided",
 		"ended by signal: interrupt")
 	info, err := os.Stat(path)
-	if err != nil || info.Size() < 1<<20 {
+	if err != nil || info.Size() < 1<<18 {
 		t.Errorf("the file is %v, %v: no bucket was committed before the interrupt", info, err)
 	}
 	cli(t, "list", "--store", path, "--json").want(t, exitOK, "", "")
