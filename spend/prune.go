@@ -23,9 +23,9 @@ type PruneResult struct {
 // and removes data that is no longer needed: entries older than every window and
 // than [Options.KeepIDs], and IDs older than KeepIDs that have no open hold. It
 // keeps the entries of open holds, and all that follow them. It visits the accounts
-// on which there may be something to do. If it finds that the entries of an account
-// are still needed, it looks at it again after a sixteenth of KeepIDs at the latest, or
-// when the longest window of this process ends.
+// on which there may be something to do. If it finds that old entries of an account
+// are still needed, it looks at the account again after a sixteenth of KeepIDs, or of
+// the age of the oldest entry if that is longer.
 //
 // Prune covers the accounts of the main budget. It reasons from the figures that each account
 // stores, and not from the rules of this process alone: an account keeps the entries that any rule
@@ -225,7 +225,8 @@ func (a *account) expiresAt() int64 {
 }
 
 // again is the part of KeepIDs after which Prune looks again at an account whose entries others still
-// need, such as a rule of another process or an open hold.
+// need, such as a rule of another process or an open hold. It is the part of the age of older entries,
+// so that an account that nobody uses any more costs ever fewer visits.
 const again = 16
 
 // based reports whether the tally has a base, because no entry leaves the rule by its date.
@@ -322,7 +323,7 @@ func (b *Budgets) pruneJob(key string, reach int64, out *pruned) *ledger.Job {
 			if due = a.expiresAt(); len(rest) > 0 {
 				at := rest[0].At + b.longest()
 				if at <= now {
-					at = now + b.keepIDs.Microseconds()/again
+					at = now + max(b.keepIDs.Microseconds(), now-rest[0].At)/again
 				}
 				due = sooner(due, ending(at))
 			}

@@ -301,7 +301,10 @@ type unneeded struct{ at, upto int64 }
 // prune notes up to which date the ledger may have removed the entries of each account, and up to
 // which date it must have removed them. It keeps more of them for rules that have not decided since.
 func (m *model) prune(rules []modelRule, accounts []string, keep, now int64) {
-	again := keep / 16
+	again := keep
+	if len(m.moves) > 0 {
+		again = max(again, now-m.moves[0].at) // no entry is older
+	}
 	for _, r := range rules {
 		switch r.kind {
 		case "rolling", "count":
@@ -326,7 +329,7 @@ func (m *model) prune(rules []modelRule, accounts []string, keep, now int64) {
 			continue
 		}
 		// The Prune before may have found that the entries are needed. Then it looks again after a while.
-		if was := m.unneeded[account]; was.at == 0 || now-was.at >= again {
+		if was := m.unneeded[account]; was.at == 0 || now-was.at >= again/16 {
 			m.gone[account] = max(m.gone[account], was.upto)
 			m.unneeded[account] = unneeded{now, min(upto, m.last[account]-keep)}
 		}
