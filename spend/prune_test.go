@@ -340,6 +340,27 @@ func TestPruneVisitsDueAccounts(t *testing.T) {
 	}
 }
 
+// TestPruneOfManyValues: a Lifetime rule begins when most values have left. It keeps their sums, although
+// they were too many at a time.
+func TestPruneOfManyValues(t *testing.T) {
+	l := newTestLedger(t)
+	old, b := budgets(t, l, spend.PerTransaction("one", cents(10))), budgets(t, l, spend.Lifetime("each", cents(10)).Per("shop"))
+	for i := range 1001 {
+		r := spend.Request{ID: fmt.Sprint(i), Account: "a", Amount: cents(5), Tags: map[string]string{"shop": fmt.Sprint(i)}, TTL: time.Hour}
+		if d, err := old.Authorize(t.Context(), r); err != nil || !d.Approved {
+			t.Fatal(d, err)
+		}
+	}
+	l.now = l.now.Add(2 * time.Hour)
+	charge(t, b, "s", 1)
+	sound(t, b)
+	l.now = l.now.Add(100 * day)
+	if _, err := b.Prune(t.Context()); err != nil {
+		t.Error(err)
+	}
+	sound(t, b)
+}
+
 // TestPruneManyOfOneTime: entries of one time go together, however many they are, and a Lifetime rule
 // keeps the sum of all.
 func TestPruneManyOfOneTime(t *testing.T) {

@@ -85,7 +85,7 @@ func (a *account) verifyOrder(entries []ledger.Entry) error {
 // on.
 func (u *tally) replay(entries []ledger.Entry) (*tally, error) {
 	plain := &tally{
-		rule: u.rule, name: u.name, fingerprint: u.fingerprint, begun: u.begun, edge: u.edge, quiet: u.quiet, firstSeq: u.firstSeq,
+		replays: true, rule: u.rule, name: u.name, fingerprint: u.fingerprint, begun: u.begun, edge: u.edge, quiet: u.quiet, firstSeq: u.firstSeq,
 		bucket: u.base, baseSeq: u.baseSeq, sums: u.opening.clone(), values: cloneValues(u.openValues),
 	}
 	for i := range entries {
