@@ -121,7 +121,7 @@ func (u *tally) edgeAt(t int64) int64 {
 // that it corrects, or it would make room. Prune leaves the entries that the known rules need, so
 // this matters to rules that begin later.
 func (u *tally) edgeIn(a *account, t int64) int64 {
-	return max(u.edgeAt(t), a.pruned)
+	return max(u.edgeAt(t), a.removed())
 }
 
 // catchUp counts an entry of a decision without this rule. The units that had left by then leave

@@ -305,9 +305,9 @@ func (t *attempt) charge() error {
 		case !act.backdated:
 		case act.dated > a.time:
 			return requestErr("Dated is %v; that is in the future", time.UnixMicro(act.dated).UTC())
-		case act.dated <= a.pruned:
+		case act.dated <= a.removed():
 			return requestErr("Dated is %v; Prune has removed entries of %v and before",
-				time.UnixMicro(act.dated).UTC(), time.UnixMicro(a.pruned).UTC())
+				time.UnixMicro(act.dated).UTC(), time.UnixMicro(a.removed()).UTC())
 		}
 	}
 	t.spend = &spend{id: act.id, accounts: act.keys, currency: act.currency, amount: amount, tags: act.tags}

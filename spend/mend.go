@@ -51,6 +51,18 @@ func (a *account) place(e *ledger.Entry) {
 	}
 }
 
+// removed returns the date up to which Prune has removed entries. Those of before a mend count at its
+// date at the latest, like the others.
+func (a *account) removed() int64 {
+	date := a.pruned
+	for _, m := range a.mends {
+		if a.pruned < m.top { // later entries are of top at the earliest
+			date = min(date, m.date)
+		}
+	}
+	return date
+}
+
 // expired reports whether the hold of a spend has expired in the account.
 func (a *account) expired(sp *spend) bool {
 	e := ledger.Entry{Seq: sp.seqIn(a.key, sp.parts[0]), Expires: sp.expires}
@@ -75,9 +87,9 @@ func (a *account) mend(now int64) error {
 	}
 	for _, tallies := range [...][]*tally{a.tallies, a.unknown} {
 		for _, u := range tallies {
-			if u.windowed() && now-u.reach < a.pruned {
+			if removed := a.removed(); u.windowed() && now-u.reach < removed {
 				return requestErr("Prune has removed entries of %v and before, and rule %q still needs some of them",
-					time.UnixMicro(a.pruned).UTC(), u.name)
+					time.UnixMicro(removed).UTC(), u.name)
 			}
 		}
 	}
@@ -130,10 +142,11 @@ func (u *tally) mend(now, top int64) {
 		}
 	}
 	if u.firstSeq == 0 { // the bucket of a Leaky rule gets the units when a process has the rule
-		u.sums.expire(u.countedAt)
-		for i := range u.values {
-			u.values[i].expire(u.countedAt)
-		}
+		u.expire(u.countedAt)
+	}
+	if u.reach == maxTime && u.edge >= now { // the rule began after a Prune by the wrong clock
+		u.edge = now - 1
+		u.rebase()
 	}
 }
 

@@ -111,6 +111,49 @@ func TestMendRefused(t *testing.T) {
 	}
 }
 
+// TestRuleAfterPruneAhead: Prune has removed entries under a clock that was ahead. A rule that is new to
+// the mended account, or that began before the mend, counts the spends of the right clock.
+func TestRuleAfterPruneAhead(t *testing.T) {
+	ever := spend.Lifetime("ever", cents(1000))
+	for name, rule := range map[string]spend.Rule{
+		"lifetime": spend.Lifetime("new", cents(100)), "rolling": spend.Rolling("new", cents(100), 30*day),
+		"calendar": spend.Calendar("new", cents(100), spend.Year, time.UTC),
+	} {
+		for _, early := range []bool{false, true} {
+			if early && name != "lifetime" {
+				continue // Mend is refused
+			}
+			l := newTestLedger(t)
+			old, b := budgets(t, l, ever), budgets(t, l, rule, ever)
+			start := l.now
+			charge(t, old, "removed", 60)
+			l.now = start.Add(year)
+			if _, err := old.Prune(t.Context()); err != nil || left(t, old, "a") != "[]" {
+				t.Fatal(left(t, old, "a"), err)
+			}
+			want := int64(50)
+			if charge(t, old, "ahead", 30); early {
+				charge(t, b, "begins", 1)
+				want += 31
+			}
+			l.now = start.Add(day)
+			mend(t, old, "mend")
+			for i := range 5 {
+				l.now = l.now.Add(time.Hour)
+				charge(t, b, fmt.Sprint(i), 10)
+				sound(t, b)
+			}
+			if got := used(t, b); got != want {
+				t.Errorf("%s, early %t: %d used; want %d", name, early, got, want)
+			}
+			r := spend.Request{ID: "r", Account: "a", Amount: cents(1), Dated: l.now}
+			if _, err := b.Record(t.Context(), r); err != nil {
+				t.Errorf("%s: a record of now: %v", name, err)
+			}
+		}
+	}
+}
+
 // TestMendByAnother: a process mends an account, and lacks a rule of another one.
 func TestMendByAnother(t *testing.T) {
 	for name, rule := range map[string]spend.Rule{
@@ -173,6 +216,20 @@ func TestMendOfHoldsByAnother(t *testing.T) {
 			sound(t, theirs)
 		})
 	}
+}
+
+// TestMendForgetsValues: a mend ends the only hold of a value, and the rule forgets the value.
+func TestMendForgetsValues(t *testing.T) {
+	l := newTestLedger(t)
+	b, theirs := budgets(t, l, spend.PerTransaction("ours", cents(1000))), budgets(t, l, spend.Lifetime("theirs", cents(100)).Per("shop"))
+	start := l.now
+	l.now = start.Add(year)
+	hold(t, theirs, "h", 5, time.Hour)
+	l.now = l.now.Add(day)
+	charge(t, b, "ahead", 30)
+	l.now = start.Add(time.Hour)
+	mend(t, b, "mend")
+	sound(t, theirs)
 }
 
 // TestMendOften compares accounts that are mended again and again with a plain model: entries count

@@ -93,7 +93,7 @@ func (s *sums) zero() bool { return s.used == 0 && s.paid == 0 && len(s.open) ==
 
 // expire takes away the units of the holds that have expired by now, or makes them used.
 func (u *tally) expire(now int64) {
-	if u.rule.kind == leaky {
+	if u.firstSeq != 0 { // the rule is Leaky
 		for len(u.open) > 0 && u.open[0].at <= now {
 			o := u.open[0]
 			u.passLimit(o.at) // while the hold is open, so that Verify begins with it
