@@ -65,6 +65,7 @@ func (a *account) forget() {
 // advance brings the rule from last, the account's time at its last decision,
 // to now.
 func (u *tally) advance(a *account, last, now int64) error {
+	counted := u.countedAt
 	switch {
 	case !u.known:
 		if err := u.begin(a, now); err != nil {
@@ -90,7 +91,7 @@ func (u *tally) advance(a *account, last, now int64) error {
 	switch u.rule.kind {
 	case leaky:
 		u.leakBy(now)
-		if a.latest(last) > last { // the entries do not tell when they happened
+		if a.latest(counted) > counted { // the entries do not tell when they happened
 			u.rebase()
 		}
 	case rolling, count, calendar, countPer:

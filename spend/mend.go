@@ -141,9 +141,7 @@ func (u *tally) mend(now, top int64) {
 			s.hold(units{held: o.held, expires: o.at, spends: o.spends}) // within the range, as before
 		}
 	}
-	if u.firstSeq == 0 { // the bucket of a Leaky rule gets the units when a process has the rule
-		u.expire(u.countedAt)
-	}
+	u.expire(u.countedAt)
 	if u.reach == maxTime && u.edge >= now { // the rule began after a Prune by the wrong clock
 		u.edge = now - 1
 		u.rebase()

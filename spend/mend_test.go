@@ -218,18 +218,42 @@ func TestMendOfHoldsByAnother(t *testing.T) {
 	}
 }
 
-// TestMendForgetsValues: a mend ends the only hold of a value, and the rule forgets the value.
-func TestMendForgetsValues(t *testing.T) {
+// TestMendOfALeakyRule: a process without a Leaky rule decides first when the clock has caught up with the
+// mended account. Verify does not take the time of the wrong clock for that of the rule's last spend.
+func TestMendOfALeakyRule(t *testing.T) {
 	l := newTestLedger(t)
-	b, theirs := budgets(t, l, spend.PerTransaction("ours", cents(1000))), budgets(t, l, spend.Lifetime("theirs", cents(100)).Per("shop"))
+	b, theirs := budgets(t, l, spend.PerTransaction("ours", cents(1000))), budgets(t, l, spend.Leaky("theirs", cents(100), 50*day))
 	start := l.now
-	l.now = start.Add(year)
-	hold(t, theirs, "h", 5, time.Hour)
-	l.now = l.now.Add(day)
-	charge(t, b, "ahead", 30)
-	l.now = start.Add(time.Hour)
+	l.now = start.Add(10 * day)
+	charge(t, b, "ahead", 10)
+	l.now = start.Add(day)
 	mend(t, b, "mend")
-	sound(t, theirs)
+	for i, process := range []*spend.Budgets{theirs, theirs, b, theirs} {
+		l.now = start.Add([]time.Duration{day, 6 * day, 11 * day, 13 * day}[i])
+		charge(t, process, fmt.Sprint(i), 10)
+		sound(t, theirs)
+	}
+}
+
+// TestMendEndsHoldsByAnother: a process mends an account, and ends a hold of another one's rule, which the
+// wrong clock began and ended.
+func TestMendEndsHoldsByAnother(t *testing.T) {
+	for name, rule := range map[string]spend.Rule{
+		"each": spend.Lifetime("theirs", cents(100)).Per("shop"), "leaky": spend.Leaky("theirs", cents(100), day),
+	} {
+		l := newTestLedger(t)
+		b, theirs := budgets(t, l, spend.PerTransaction("ours", cents(1000))), budgets(t, l, rule)
+		start := l.now
+		l.now = start.Add(year)
+		hold(t, theirs, "h", 5, time.Hour)
+		l.now = l.now.Add(day)
+		charge(t, b, "ahead", 30)
+		l.now = start.Add(time.Hour)
+		mend(t, b, "mend")
+		if err := theirs.Verify(t.Context(), "a"); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
 }
 
 // TestMendOften compares accounts that are mended again and again with a plain model: entries count
