@@ -127,8 +127,8 @@ func (k *keeper) change(ctx context.Context, f func(pgx.Tx, state) error) error 
 		}
 		rows, err := tx.Query(ctx, `
 			SELECT quote_ident(n.nspname) || '.' || quote_ident(c.relname) AS name, c.relname AS short,
-			       COALESCE(CAST(substring(b.text FROM 'TO \(''(.*)''\)') AS timestamptz),
-			                CASE WHEN b.text <> 'DEFAULT' THEN timestamptz '9999-01-01' ELSE timestamptz 'epoch' END) AS "end"
+			       LEAST(CAST(substring(b.text FROM 'TO [(]''(.*)''[)]') AS timestamptz),
+			             CASE WHEN b.text <> 'DEFAULT' THEN timestamptz '9999-01-01' ELSE timestamptz 'epoch' END) AS "end"
 			FROM pg_class AS t JOIN pg_namespace AS s ON s.oid = t.relnamespace AND s.nspname = $1 AND t.relname = $2
 			     JOIN pg_inherits AS i ON i.inhparent = t.oid
 			     JOIN pg_class AS c ON c.oid = i.inhrelid JOIN pg_namespace AS n ON n.oid = c.relnamespace

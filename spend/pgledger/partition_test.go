@@ -206,6 +206,31 @@ func TestPartition(t *testing.T) {
 	}
 }
 
+// TestPartitionForever has a partition without end, and settings that change the text of bounds and of
+// patterns. Partition creates none after it, and drops the others.
+func TestPartitionForever(t *testing.T) {
+	config := pgtest.Pool(t).Config()
+	for name, value := range map[string]string{
+		"TimeZone": "Asia/Kolkata", "DateStyle": "German", "standard_conforming_strings": "off", "escape_string_warning": "off",
+	} {
+		config.ConnConfig.RuntimeParams[name] = value
+	}
+	pool, err := pgxpool.NewWithConfig(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	for _, end := range []string{"MAXVALUE", "'infinity'"} {
+		schema := migrated(t)
+		ranged(t, pgtest.Pool(t), schema, "2020-02-01", "2020-03-01")
+		run(t, pool, fmt.Sprintf("CREATE TABLE %[1]s.forever PARTITION OF %[1]s.buckets_entries FOR VALUES FROM ('2020-03-01 Z') TO (%[2]s)", schema, end))
+		want := migrations.Partitioned{Dropped: []string{"buckets_entries_plain", "e0"}}
+		if done := partition(t, pool, schema); !reflect.DeepEqual(done, want) {
+			t.Errorf("until %s: %+v; want %+v", end, done, want)
+		}
+	}
+}
+
 // budgetOf returns a budget with one rule.
 func budgetOf(t *testing.T, l ledger.Ledger, name string, r spend.Rule) *spend.Budgets {
 	t.Helper()
