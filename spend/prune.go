@@ -307,7 +307,7 @@ func (b *Budgets) pruneJob(key string, reach int64, out *pruned) *ledger.Job {
 		}
 		var old []ledger.Entry
 		for limit := horizon; ; limit = mostDropped {
-			if old, err = snap.Since(key, ledger.Position{At: minTime}, limit); err != nil {
+			if old, err = snap.Since(key, ledger.Position{At: a.pruned + 1}, limit); err != nil {
 				return nil, err
 			}
 			if n := len(old); n < limit || limit == mostDropped || old[n-1].At > upto {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/brimgo/brim/spend"
+	"github.com/brimgo/brim/spend/internal/book"
 	"github.com/brimgo/brim/spend/ledger"
 	"github.com/brimgo/brim/store"
 )
@@ -175,6 +176,50 @@ func TestPruneBesideANewRule(t *testing.T) {
 	}
 	if err := other.Verify(t.Context(), "a"); err != nil {
 		t.Error(err)
+	}
+}
+
+// joining is a ledger that decides two jobs in one transaction when the second one comes.
+type joining struct {
+	ledger.Ledger
+	first *ledger.Job
+}
+
+func (l *joining) Decide(ctx context.Context, job *ledger.Job) error {
+	first := l.first
+	if l.first = job; first == nil {
+		return nil
+	}
+	return l.Ledger.Decide(ctx, &ledger.Job{Accounts: job.Accounts, Run: func(snap ledger.Snapshot) (*ledger.Changes, error) {
+		batch := book.NewBatch(l.Ledger.(book.Reader), snap.Now())
+		err := errors.Join(batch.Run(first), batch.Run(job))
+		return batch.Changes(), err
+	}})
+}
+
+// TestPruneTogether: two calls of Prune decide in one transaction, and the second one needs more entries.
+// Those that the first one drops stay removed.
+func TestPruneTogether(t *testing.T) {
+	l := newTestLedger(t)
+	ever := spend.Lifetime("ever", cents(1000))
+	b, longer := budgets(t, l, ever), budgets(t, l, ever, spend.Rolling("long", cents(1000), 120*day))
+	for i := range 3 {
+		charge(t, b, fmt.Sprint(i), 10)
+		l.now = l.now.Add(10 * day)
+	}
+	l.now = l.now.Add(95 * day)
+	both := &joining{Ledger: l.Ledger}
+	for _, process := range []*spend.Budgets{b, longer} {
+		if _, err := process.With(both).Prune(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := left(t, b, "a"); got != "[]" {
+		t.Fatalf("the entries left are %s; want none", got)
+	}
+	r := spend.Request{ID: "r", Account: "a", Amount: cents(1), Dated: l.now.Add(-110 * day)}
+	if _, err := longer.Record(t.Context(), r); !errors.Is(err, spend.ErrRequest) {
+		t.Errorf("a record of a date whose entries are gone: %v; want ErrRequest", err)
 	}
 }
 
