@@ -316,7 +316,7 @@ func (u *tally) units(e *ledger.Entry, now int64) units {
 	if u.rule.spends() {
 		n.used, n.held = u.rule.countOf(e)
 	}
-	if e.Expires <= now {
+	if e.Expires <= now || e.Kind == kindExpire && e.Expires <= e.At { // a later end, which Prune has added
 		if e.Spends {
 			n.used += n.held
 		}

@@ -426,3 +426,49 @@ func TestPruneManyOfOneTime(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestPruneOfAnIdleAccount: an account that nobody uses after its last hold has expired keeps no entry,
+// whatever its rules, and decides as it would without Prune. Otherwise it would keep the partition of
+// these entries for ever.
+func TestPruneOfAnIdleAccount(t *testing.T) {
+	const years = 3 * 365 * day
+	window := spend.Rolling("window", cents(1000), day)
+	for name, rule := range map[string]spend.Rule{
+		"window": window, "lifetime": spend.Lifetime("ever", cents(100)),
+		"value": spend.Lifetime("each", cents(100)).Per("merchant"), "leaky": spend.Leaky("slow", cents(100), 20*years),
+	} {
+		for _, pruned := range []spend.Rule{rule, window} {
+			for _, end := range []spend.Expiry{spend.ReleaseOnExpiry, spend.SpendOnExpiry} {
+				idle, twin := newTestLedger(t), newTestLedger(t)
+				for _, l := range []*testLedger{idle, twin} {
+					b := budgets(t, l, rule)
+					charge(t, b, "s", 60)
+					d, err := b.Authorize(t.Context(), spend.Request{ID: "h", Account: "a", Amount: cents(7), TTL: day, OnExpiry: end})
+					if err != nil || !d.Approved {
+						t.Fatal(d, err)
+					}
+				}
+				for range 3 {
+					idle.now, twin.now = idle.now.Add(years/3), twin.now.Add(years/3)
+					if _, err := budgets(t, idle, pruned).Prune(t.Context()); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if left := idle.entries(t); len(left) > 0 {
+					t.Errorf("%s, expiry %d: %d entries are left of an account that nobody uses", name, end, len(left))
+				}
+				for n := range 2 {
+					b := budgets(t, idle, rule)
+					if err := b.Verify(t.Context(), "a"); err != nil {
+						t.Errorf("%s, expiry %d: %v", name, end, err)
+					}
+					if got, want := used(t, b), used(t, budgets(t, twin, rule)); got != want {
+						t.Errorf("%s, expiry %d: %d cents are used; want %d, as without Prune", name, end, got, want)
+					}
+					charge(t, b, fmt.Sprint(n), 1)
+					charge(t, budgets(t, twin, rule), fmt.Sprint(n), 1)
+				}
+			}
+		}
+	}
+}

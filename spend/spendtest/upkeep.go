@@ -324,10 +324,6 @@ func (m *model) prune(rules []modelRule, accounts []string, keep, now int64) {
 			}
 		}
 		m.pruned[account] = max(m.pruned[account], upto)
-		// A leaky or lifetime rule keeps the entries since its last decision, if a hold has expired since.
-		if slices.ContainsFunc(rules, func(r modelRule) bool { return r.kind == "leaky" || r.kind == "lifetime" }) {
-			continue
-		}
 		// The Prune before may have found that the entries are needed. Then it looks again after a while.
 		if was := m.unneeded[account]; was.at == 0 || now-was.at >= again/16 {
 			m.gone[account] = max(m.gone[account], was.upto)
