@@ -472,3 +472,29 @@ func TestPruneOfAnIdleAccount(t *testing.T) {
 		}
 	}
 }
+
+// TestPruneKeepsPaidUnits: a credit has paid for a spend, and a process without the rule refunds the
+// spend. Then the credit pays for another one, with and without a Prune after the first has left.
+func TestPruneKeepsPaidUnits(t *testing.T) {
+	rule, other := spend.Rolling("window", cents(100), 90*day).CountsCredits(), spend.Lifetime("ever", cents(100))
+	pruned, twin := newTestLedger(t), newTestLedger(t)
+	for _, l := range []*testLedger{pruned, twin} {
+		charge(t, budgets(t, l, rule), "paid", 3)
+		if d, err := budgets(t, l, rule).Credit(t.Context(), spend.Request{ID: "c", Account: "a", Amount: cents(3)}); err != nil || !d.Approved {
+			t.Fatal(d, err)
+		}
+		l.now = l.now.Add(70 * day)
+		charge(t, budgets(t, l, other), "later", 5)
+		d, err := budgets(t, l, other).Refund(t.Context(), spend.RefundRequest{ID: "r", SpendID: "paid", Amount: cents(3)})
+		if err != nil || !d.Approved {
+			t.Fatal(d, err)
+		}
+		l.now = l.now.Add(80 * day)
+	}
+	if _, err := budgets(t, pruned, rule).Prune(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := used(t, budgets(t, pruned, rule)), used(t, budgets(t, twin, rule)); got != want || want != 2 {
+		t.Errorf("%d cents are used after Prune, and %d without; want 2", got, want)
+	}
+}
