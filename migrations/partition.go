@@ -228,7 +228,7 @@ func (k *keeper) drop(ctx context.Context, tx pgx.Tx, s state) (more bool, err e
 	return false, nil
 }
 
-// clear deletes what is old in the default partition, and counts the rest.
+// clear deletes the needless entries of the default partition, and counts the others.
 func (k *keeper) clear(ctx context.Context, tx pgx.Tx, s state) (more bool, err error) {
 	if s.last != nil {
 		_, err = tx.Exec(ctx, k.Render("DELETE FROM "+s.rest+" AS e USING {{schema}}.{{accounts}} AS a WHERE a.id = e.account AND e.at <= a.pruned"))

@@ -72,8 +72,8 @@ type tally struct {
 	value       string      // of a tally that [tally.of] has made of such a rule
 	ahead       []eviction  // of such a tally: the units that will leave, if they were read ahead; see [tally.all]
 
-	// Of a Leaky rule, after entry baseSeq, when the leak rate last changed; of a Lifetime rule, after the
-	// last entry that Prune has removed. Verify begins with it.
+	// Of a Leaky rule, after entry baseSeq, when the leak rate last changed; of a Lifetime rule,
+	// after the last entry that Prune has removed. Verify begins with it.
 	baseSeq    int64
 	opening    sums
 	openValues []valueSums

@@ -111,8 +111,8 @@ func TestMendRefused(t *testing.T) {
 	}
 }
 
-// TestRuleAfterPruneAhead: Prune has removed entries under a clock that was ahead. A rule that is new to
-// the mended account, or that began before the mend, counts the spends of the right clock.
+// TestRuleAfterPruneAhead: Prune has removed entries under a clock that was ahead. A rule that is
+// new to the mended account, or that began before the mend, counts the spends of the right clock.
 func TestRuleAfterPruneAhead(t *testing.T) {
 	ever := spend.Lifetime("ever", cents(1000))
 	for name, rule := range map[string]spend.Rule{
@@ -218,8 +218,9 @@ func TestMendOfHoldsByAnother(t *testing.T) {
 	}
 }
 
-// TestMendOfALeakyRule: a process without a Leaky rule decides first when the clock has caught up with the
-// mended account. Verify does not take the time of the wrong clock for that of the rule's last spend.
+// TestMendOfALeakyRule: a process without a Leaky rule decides first when the clock has caught up
+// with the mended account. Verify does not take the time of the wrong clock for that of the rule's
+// last spend.
 func TestMendOfALeakyRule(t *testing.T) {
 	l := newTestLedger(t)
 	b, theirs := budgets(t, l, spend.PerTransaction("ours", cents(1000))), budgets(t, l, spend.Leaky("theirs", cents(100), 50*day))
@@ -235,8 +236,8 @@ func TestMendOfALeakyRule(t *testing.T) {
 	}
 }
 
-// TestMendEndsHoldsByAnother: a process mends an account, and ends a hold of another one's rule, which the
-// wrong clock began and ended.
+// TestMendEndsHoldsByAnother: a process mends an account, and ends a hold of another one's rule,
+// which the wrong clock began and ended.
 func TestMendEndsHoldsByAnother(t *testing.T) {
 	for name, rule := range map[string]spend.Rule{
 		"each": spend.Lifetime("theirs", cents(100)).Per("shop"), "leaky": spend.Leaky("theirs", cents(100), day),

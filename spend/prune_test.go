@@ -197,8 +197,8 @@ func (l *joining) Decide(ctx context.Context, job *ledger.Job) error {
 	}})
 }
 
-// TestPruneTogether: two calls of Prune decide in one transaction, and the second one needs more entries.
-// Those that the first one drops stay removed.
+// TestPruneTogether: two calls of Prune decide in one transaction, and the second one needs more
+// entries. Those that the first one drops stay removed.
 func TestPruneTogether(t *testing.T) {
 	l := newTestLedger(t)
 	ever := spend.Lifetime("ever", cents(1000))
@@ -385,8 +385,8 @@ func TestPruneVisitsDueAccounts(t *testing.T) {
 	}
 }
 
-// TestPruneOfManyValues: a Lifetime rule begins when most values have left. It keeps their sums, although
-// they were too many at a time.
+// TestPruneOfManyValues: a Lifetime rule begins when most values have left. It keeps their sums,
+// although they were too many at a time.
 func TestPruneOfManyValues(t *testing.T) {
 	l := newTestLedger(t)
 	old, b := budgets(t, l, spend.PerTransaction("one", cents(10))), budgets(t, l, spend.Lifetime("each", cents(10)).Per("shop"))

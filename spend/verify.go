@@ -12,7 +12,8 @@ import (
 
 // Verify compares the stored figures of an account with its entries. It reads all of the entries,
 // adds them up, and fills the buckets of [Leaky] rules with them again, from the last change of the
-// leak rate on. A [Lifetime] rule begins with the sums of the entries that Prune has removed. It changes nothing. A difference is [store.ErrCorrupt].
+// leak rate on. A [Lifetime] rule begins with the sums of the entries that Prune has removed. It
+// changes nothing. A difference is [store.ErrCorrupt].
 //
 // After a Prune, Verify proves only the figures for which the entries are still there. In a rule
 // that counts credits, Verify lets the counted credits pay for units again. In a [Calendar] rule it

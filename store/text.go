@@ -104,22 +104,10 @@ func (l Limit) text() string {
 	capacity := strconv.FormatFloat(l.Capacity, 'f', -1, 64)
 	if s := math.Round(l.Capacity / l.LeakRate); s >= 1 && s < maxWait/1e6 {
 		if period := time.Duration(s) * time.Second; Over(l.Capacity, period) == l {
-			return capacity + "/" + plainDuration(period)
+			return capacity + "/" + duration.Short(period)
 		}
 	}
 	return capacity + "@" + strconv.FormatFloat(l.LeakRate, 'g', -1, 64)
-}
-
-// plainDuration writes whole seconds without the zero parts that time.Duration writes.
-func plainDuration(d time.Duration) string {
-	s := d.String()
-	if strings.HasSuffix(s, "m0s") {
-		s = strings.TrimSuffix(s, "0s")
-	}
-	if strings.HasSuffix(s, "h0m") {
-		s = strings.TrimSuffix(s, "0m")
-	}
-	return s
 }
 
 // UnmarshalText reads a text by [ParseLimit].

@@ -1,4 +1,4 @@
-// Package duration reads durations as people write them: 90s, 15m, 24h, 30d, 2w.
+// Package duration reads and writes durations as people write them: 90s, 15m, 24h, 30d, 2w.
 package duration
 
 import (
@@ -77,4 +77,16 @@ func (v *Value) Set(s string) error {
 	d, err := Parse(s)
 	*v = Value(d)
 	return err
+}
+
+// Short writes 2h0m0s as 2h.
+func Short(d time.Duration) string {
+	s := d.String()
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return s
 }

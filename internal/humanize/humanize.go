@@ -20,25 +20,13 @@ func Span(d time.Duration) string {
 		return "never"
 	case d >= 2*duration.Day:
 		d = roundUp(d, time.Minute)
-		return strings.TrimSuffix(fmt.Sprintf("%dd%s", d/duration.Day, Short(d%duration.Day)), "0s")
+		return strings.TrimSuffix(fmt.Sprintf("%dd%s", d/duration.Day, duration.Short(d%duration.Day)), "0s")
 	case d >= time.Minute:
-		return Short(roundUp(d, time.Second))
+		return duration.Short(roundUp(d, time.Second))
 	case d >= time.Millisecond:
 		return roundUp(d, time.Millisecond).String()
 	}
 	return d.String()
-}
-
-// Short writes 2h0m0s as 2h.
-func Short(d time.Duration) string {
-	s := d.String()
-	if strings.HasSuffix(s, "m0s") {
-		s = strings.TrimSuffix(s, "0s")
-	}
-	if strings.HasSuffix(s, "h0m") {
-		s = strings.TrimSuffix(s, "0m")
-	}
-	return s
 }
 
 // roundUp rounds d up to a multiple of to.

@@ -10,7 +10,7 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// subject is what schedules test.
+// subject is tested by schedules.
 type subject struct {
 	name   string
 	night  int // schedules of a night

@@ -136,10 +136,10 @@ func pruneBesideCallers(t *testing.T, byTime bool) {
 	t.Logf("Prune of %d accounts with nothing to do took %v", accounts, time.Since(start))
 }
 
-// TestPruneWithNothingDue prunes 20,000 accounts, or with BRIM_TORTURE=1 10^6, of which none is due, beside
-// those of another budget, which all are. It reads next to no page, and writes and locks no row. Then
-// 100 accounts are due, and Prune writes to these alone. The server is one of its own, whose counters
-// and log have nothing else.
+// TestPruneWithNothingDue prunes 20,000 accounts, or with BRIM_TORTURE=1 10^6, of which none is
+// due, beside those of another budget, which all are. It reads next to no page, and writes and
+// locks no row. Then 100 accounts are due, and Prune writes to these alone. The server is one of
+// its own, whose counters and log have nothing else.
 func TestPruneWithNothingDue(t *testing.T) {
 	const due, piece = 100, 20_000
 	accounts := seed.Attempts(piece, 50*piece)
@@ -148,7 +148,8 @@ func TestPruneWithNothingDue(t *testing.T) {
 	if err := migrations.Up(t.Context(), admin, nil); err != nil {
 		t.Fatal(err)
 	}
-	// prune prunes, and then authorizes, in sessions of its own, which tell their counters when they end.
+	// prune prunes, and then authorizes, in sessions of its own, which tell their counters when
+	// they end.
 	prune := func(ids ...string) (done spend.PruneResult, took time.Duration) {
 		t.Helper()
 		pool := server.Pool(t)

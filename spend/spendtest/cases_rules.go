@@ -254,8 +254,8 @@ func ruleCases() []testCase {
 				authorize("h", 300).with("category", "travel"), after(2 * days), charge(500), by("after"),
 				shows(500, 300, 200, "week"), shows(500, 0, 500, "day"), shows(0, 300, 700, "travel"), shows(2, 0, 8, "often"),
 				shows(500, 300, 200, "month"), shows(500, 0, 500, "large"), shows(0, 0, 1024, "leaky"),
-				// The hold is older than the bucket, so its capture neither fills the bucket nor releases
-				// units there.
+				// The hold is older than the bucket, so its capture neither fills the bucket nor
+				// releases units there.
 				capture("h", 300), shows(0, 0, 1024, "leaky"), authorize("late", 24), shows(0, 24, 1000, "leaky"),
 				shows(800, 24, 176, "week"), sound(4),
 			},

@@ -324,7 +324,8 @@ func (m *model) prune(rules []modelRule, accounts []string, keep, now int64) {
 			}
 		}
 		m.pruned[account] = max(m.pruned[account], upto)
-		// The Prune before may have found that the entries are needed. Then it looks again after a while.
+		// The Prune before may have found that the entries are needed. Then it looks again after a
+		// while.
 		if was := m.unneeded[account]; was.at == 0 || now-was.at >= again/16 {
 			m.gone[account] = max(m.gone[account], was.upto)
 			m.unneeded[account] = unneeded{now, min(upto, m.last[account]-keep)}

@@ -18,7 +18,7 @@ type pipes struct{ in, out *os.File }
 
 func (p pipes) Write(b []byte) (int, error) { return p.out.Write(b) }
 
-// Close ends what the other side reads.
+// Close ends the stream that the other side reads.
 func (p pipes) Close() error { return p.out.Close() }
 
 // Read is not called again after an error.
