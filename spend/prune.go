@@ -79,8 +79,8 @@ func (b *Budgets) Prune(ctx context.Context) (done PruneResult, err error) {
 }
 
 // eachPage calls f with the accounts of the main budget that are due by a time, or with all if that
-// is 0, in parts. An error of f that is ErrCorrupt belongs to damaged accounts alone: eachPage goes on,
-// and returns the first of these as damage.
+// is 0, in parts. An error of f that is ErrCorrupt belongs to damaged accounts alone: eachPage goes
+// on, and returns the first of these as damage.
 func (b *Budgets) eachPage(ctx context.Context, due int64, f func(keys []string) error) (damage, err error) {
 	for after := ""; ; {
 		keys, next, err := b.ledger.Accounts(ctx, b.main.prefix(), after, due, historyPage)

@@ -347,8 +347,8 @@ func (l *deciding) Decide(ctx context.Context, job *ledger.Job) error {
 	return l.Ledger.Decide(ctx, job)
 }
 
-// TestPruneVisitsDueAccounts: Prune decides on an account when a hold may have expired or an entry may
-// have become needless, and not again while others need its entries, but for now and then.
+// TestPruneVisitsDueAccounts: Prune decides on an account when a hold may have expired or an entry
+// may have become needless. While others need its entries, it looks again after a part of KeepIDs.
 func TestPruneVisitsDueAccounts(t *testing.T) {
 	window := spend.Rolling("window", cents(1000), day)
 	for name, c := range map[string]struct {
@@ -427,9 +427,9 @@ func TestPruneManyOfOneTime(t *testing.T) {
 	}
 }
 
-// TestPruneOfAnIdleAccount: an account that nobody uses after its last hold has expired keeps no entry,
-// whatever its rules, and decides as it would without Prune. Otherwise it would keep the partition of
-// these entries for ever.
+// TestPruneOfAnIdleAccount: an account that nobody uses after its last hold has expired keeps no
+// entry, whatever its rules, and decides as it would without Prune. Otherwise it would keep the
+// partition of these entries for ever.
 func TestPruneOfAnIdleAccount(t *testing.T) {
 	const years = 3 * 365 * day
 	window := spend.Rolling("window", cents(1000), day)

@@ -57,7 +57,8 @@ func (r *rows) store(ctx context.Context, c *ledger.Changes) error {
 }
 
 // dropped returns the drops that delete rows. In a table that is partitioned by range, the rows go
-// with their partitions: until then all readers begin after the time up to which the account is pruned.
+// with their partitions: until then all readers begin after the time up to which the account is
+// pruned.
 func (r *rows) dropped(all []ledger.Drop) ([]ledger.Drop, error) {
 	if len(all) == 0 {
 		return nil, nil
