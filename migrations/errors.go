@@ -36,6 +36,7 @@ const (
 	stateNoPrivilege     = "42501"
 	stateUndefinedTable  = "42P01"
 	stateLockUnavailable = "55P03"
+	stateCheckViolation  = "23514"
 )
 
 // fail adds the operation to an error, and returns nil for nil.

@@ -74,6 +74,10 @@ func Partition(ctx context.Context, pool *pgxpool.Pool, every Period, ahead int,
 				more, err = step(ctx, tx, s)
 				return err
 			})
+			var pg *pgconn.PgError
+			if errors.As(err, &pg) && pg.Code == stateCheckViolation { // an entry came to the default partition meanwhile
+				more, err = true, nil
+			}
 		}
 	}
 	return k.done, fail("partition", err)

@@ -68,7 +68,6 @@ type tally struct {
 	sums                    // of a rule without Per
 	values      []valueSums // of a rule with Per, in the order of the values; none is zero
 	told        []told      // in the order of the values; no share is 0
-	replays     bool        // of a replay: it may have more values at a time than those that are left
 	value       string      // of a tally that [tally.of] has made of such a rule
 	ahead       []eviction  // of such a tally: the units that will leave, if they were read ahead; see [tally.all]
 
@@ -253,8 +252,13 @@ func (a *account) addDated(e ledger.Entry, date int64) (seq int64, err error) {
 	a.added = append(a.added, e)
 	a.place(&e)
 	for _, u := range a.tallies {
+		values := len(u.values)
 		if err := u.count(&e, a.time); err != nil {
 			return 0, err
+		}
+		if n := len(u.values); n > mostValues && n > values { // more may come from entries of before the rule
+			return 0, requestErr("rule %q has used or held money at %d values of the tag %.64q, and may have no more than %d",
+				u.name, values, u.rule.per, mostValues)
 		}
 	}
 	return e.Seq, nil
@@ -289,10 +293,6 @@ func (u *tally) sum(e *ledger.Entry, sign, now int64) error {
 	n.used, n.held = n.used*sign, n.held*sign
 	var ok bool
 	if value := e.Tags[u.rule.per]; u.rule.each {
-		if _, found := u.find(value); !found && !u.replays && len(u.values) >= mostValues && n.used+n.held > 0 {
-			return requestErr("rule %q has used or held money at %d values of the tag %.64q, and may have no more",
-				u.name, mostValues, u.rule.per)
-		}
 		ok = u.addValue(value, n)
 	} else {
 		ok = u.sums.add(n)

@@ -14,7 +14,8 @@ import (
 // ForgetRule takes the figures of a retired rule from all accounts of the main budget, and returns
 // the number of accounts that had some. Until then [Budgets.Prune] keeps the entries that the rule
 // may need: for a [Lifetime] rule, those since its last decision. Call it once no process has the
-// rule any more. If the rule comes back, it counts the entries that are left.
+// rule any more. If the rule comes back, it counts the entries that are left. ForgetRule goes
+// by the name: give a Lifetime rule with another filter another name.
 //
 // Each of these accounts gets an entry of kind forget, whose Tags have the rule and the reason, which
 // is 1 to 256 bytes of UTF-8 without control characters. A rule of this budget is [ErrBudget]. After

@@ -135,8 +135,8 @@ func cloneValues(list []valueSums) []valueSums {
 // A decision shows the figures of its own value, in [Usage.Value]; [Budgets.Remaining] shows all
 // values with used or held money. An account keeps a figure for each value in the window of the
 // rule, and for each value ever in a [Lifetime] rule; a decision reads and writes all of them. So
-// an account has at most 1,000 of them: a request with one more is [ErrRequest]. [Leaky] and
-// [PerTransaction] have no Per.
+// an account has at most 1,000 of them: a request with one more is [ErrRequest]. A rule that is new to
+// an account counts all values there are. [Leaky] and [PerTransaction] have no Per.
 func (r Rule) Per(tag string) Rule {
 	r.each, r.per = true, tag
 	return r

@@ -86,7 +86,7 @@ func (a *account) verifyOrder(entries []ledger.Entry) error {
 // on.
 func (u *tally) replay(entries []ledger.Entry) (*tally, error) {
 	plain := &tally{
-		replays: true, rule: u.rule, name: u.name, fingerprint: u.fingerprint, begun: u.begun, edge: u.edge, quiet: u.quiet, firstSeq: u.firstSeq,
+		rule: u.rule, name: u.name, fingerprint: u.fingerprint, begun: u.begun, edge: u.edge, quiet: u.quiet, firstSeq: u.firstSeq,
 		bucket: u.base, baseSeq: u.baseSeq, sums: u.opening.clone(), values: cloneValues(u.openValues),
 	}
 	for i := range entries {

@@ -231,6 +231,38 @@ func TestPartitionForever(t *testing.T) {
 	}
 }
 
+// TestPartitionStray has an entry come to the default partition while Partition waits to attach the
+// partition of its time. The new partitions begin after it.
+func TestPartitionStray(t *testing.T) {
+	pool := pgtest.Pool(t)
+	schema := migrated(t)
+	ranged(t, pool, schema, "2020-02-01", "2020-03-01")
+	stray := time.Date(2020, 6, 1, 0, 0, 0, 0, time.UTC)
+	l := over(t, pool, &postgres.Options{Schema: schema, Clock: func() time.Time { return stray }})
+	charge(t, budgetOf(t, l, "cards", spend.Lifetime("rule", eur(1))), "a", "1")
+	tx, err := pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = tx.Rollback(t.Context()) }()
+	if _, err := tx.Exec(t.Context(), "UPDATE "+schema+".rest SET at = now()"); err != nil {
+		t.Fatal(err)
+	}
+	made := make(chan migrations.Partitioned, 1)
+	go func() { made <- partition(t, pool, schema) }()
+	for query[int](t, pool, "SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = '"+schema+".rest'::regclass") == 0 {
+		if len(made) > 0 {
+			break
+		}
+	}
+	if err := tx.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if done := <-made; len(done.Created) != 2 || done.Strays != 1 {
+		t.Errorf("%+v; want the two months after the stray", done)
+	}
+}
+
 // budgetOf returns a budget with one rule.
 func budgetOf(t *testing.T, l ledger.Ledger, name string, r spend.Rule) *spend.Budgets {
 	t.Helper()

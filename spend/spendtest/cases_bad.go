@@ -236,32 +236,45 @@ func badInputCases() []testCase {
 		},
 	}, {
 		name: "too many values of a tag", why: "a decision reads and writes the figures of all values, so they must stay few",
-		rules: []spend.Rule{month(100_000), spend.Rolling("each", money(10), 30*days).Per("merchant")},
+		rules:  []spend.Rule{month(100_000), spend.Rolling("each", money(10), 30*days).Per("merchant")},
+		others: map[string][]spend.Rule{"old": {month(100_000)}},
 		steps: []step{
-			check(tooManyValues), shows(1001, 0, 98_999), sound(1001), after(30 * days), charge(1).with("merchant", "new"),
-			shows(1, 0, 99_999), shows(1, 0, 9, "each"), sound(1002),
+			merchants(1000), check(oneTooMany), shows(1001, 0, 98_999), sound(1001), after(30 * days), charge(1).with("merchant", "new"),
+			shows(1, 0, 99_999), shows(1, 0, 9, "each"), sound(1002), after(30 * days),
+			by("old"), merchants(1100), by(""), check(oneTooMany), shows(1101, 0, 98_899), sound(2103),
+			after(30 * days), charge(1).with("merchant", "new"), shows(1, 0, 9, "each"), sound(2104),
 		},
 	}}
 }
 
-// tooManyValues charges at more values than a rule with Per may have in an account.
-func tooManyValues(s *fixture) {
-	s.Helper()
-	at := func(i int) call { return charge(1).with("merchant", fmt.Sprint("m", i)) }
-	var requests []spend.Request
-	for i := range 1000 {
-		requests = append(requests, at(i).in(s).money())
-	}
-	for i, a := range s.b.ChargeAll(ctx, requests) {
-		if a.Err != nil || !a.Decision.Approved {
-			s.Fatalf("value %d: %+v", i+1, a)
+// atMerchant charges at a merchant.
+func atMerchant(i int) call { return charge(1).with("merchant", fmt.Sprint("m", i)) }
+
+// merchants charges at so many merchants, together.
+func merchants(n int) check {
+	return func(s *fixture) {
+		s.Helper()
+		var requests []spend.Request
+		for i := range n {
+			requests = append(requests, atMerchant(i).in(s).money())
+		}
+		for i, a := range s.b.ChargeAll(ctx, requests) {
+			if a.Err != nil || !a.Decision.Approved {
+				s.Fatalf("value %d: %+v", i+1, a)
+			}
 		}
 	}
-	_, err := at(1000).in(s).send(s.b)
+}
+
+// oneTooMany charges at one merchant more than a rule with Per may have in an account, and then at one
+// that it has.
+func oneTooMany(s *fixture) {
+	s.Helper()
+	_, err := atMerchant(2000).in(s).send(s.b)
 	if !errors.Is(err, spend.ErrRequest) || !strings.Contains(err.Error(), "1000") || !strings.Contains(err.Error(), `"each"`) {
 		s.Errorf("one value too many: %v; want ErrRequest with the rule and the bound", err)
 	}
-	at(7).do(s)
+	atMerchant(7).do(s)
 }
 
 // picture describes the ledger and the figures of the card.
