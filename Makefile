@@ -52,7 +52,7 @@ bench-memory: ## decisions in memory against golang.org/x/time/rate behind a syn
 bench-bolt: ## decisions in a bbolt file against one db.Update per decision
 	$(GO) -C lab/bench run . -only 'brim bolt' cells
 
-bench-peers: ## brim, its peers and bare references, in half an hour; starts the servers; PEERSFLAGS=-quick or -large
+bench-peers: ## brim, its peers and bare references, in twenty minutes; starts the servers; PEERSFLAGS=-quick or -large
 	$(GO) -C lab/bench run . -out $(CURDIR)/lab/bench/results $(PEERSFLAGS)
 
 bench-check: ## three minutes of bench-peers: no ratio may be below 0.85 of that in AGAINST, the results.json of another run
