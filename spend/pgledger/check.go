@@ -23,8 +23,8 @@ import (
 // tables, at the rights of the user on them, and for accounts whose time is ahead of the server's.
 // o may be nil. [postgres.Check] judges the server and tries a commit, so call both.
 //
-// If the tables are empty and the user has no right on any of them, the program most likely does
-// not spend, and the one finding is [store.Unchecked].
+// If the user has no right on any of the tables, the program most likely does not spend, and the
+// one finding is [store.Unchecked].
 //
 // An error means that the server gave no answer, or that an option is invalid.
 func Check(ctx context.Context, pool *pgxpool.Pool, o *postgres.Options) ([]store.Finding, error) {
@@ -78,11 +78,11 @@ func tables(ctx context.Context, k *pgrun.Check) (bool, error) {
 			return false, err
 		}
 		all = all && usable
-		unused = unused && t.Denied && t.Bytes == 0
+		unused = unused && t.Denied
 	}
 	if unused {
 		k.Findings = nil
-		k.Add(store.Unchecked, "ledger", fmt.Sprintf("the user %s has no right on the tables of spends, which are empty", k.User),
+		k.Add(store.Unchecked, "ledger", fmt.Sprintf("the user %s has no right on the tables of spends", k.User),
 			"none if the program does not spend; else grant the rights at the end of 0002_ledger.up.sql, as \"brim migrate sql\" prints it")
 	}
 	return all, nil
