@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -120,10 +121,10 @@ func (a *app) migrate(ctx context.Context, o *migrations.Options, f func(context
 		return openError{err}
 	}
 	defer pool.Close()
-	if err := f(ctx, pool); err != nil {
-		return openError{err}
+	if err = f(ctx, pool); err != nil && !errors.Is(err, errors.ErrUnsupported) {
+		err = openError{err}
 	}
-	return nil
+	return err
 }
 
 // migrationStatus prints the status of the tables.

@@ -55,7 +55,7 @@ func TestMigrate(t *testing.T) {
 	cli(t, append([]string{"try", "k", "3"}, limit...)...).want(t, exitOK, "accepted", "")
 
 	// The entries of a ledger are partitioned by time.
-	cli(t, "migrate", "partitions", "--store", s).want(t, exitUnavailable, "", "not partitioned by RANGE (at)")
+	cli(t, "migrate", "partitions", "--store", s).want(t, exitUsage, "", "not partitioned by RANGE (at)")
 	entries := u.Query().Get("brim_schema") + ".buckets_entries"
 	if _, err := pgtest.Pool(t).Exec(t.Context(), fmt.Sprintf("ALTER TABLE %[1]s RENAME TO plain; CREATE TABLE %[1]s "+
 		"(LIKE %[2]s.plain INCLUDING ALL) PARTITION BY RANGE (at)", entries, u.Query().Get("brim_schema"))); err != nil {
