@@ -19,14 +19,14 @@ import (
 // The exit statuses, as in sysexits.h.
 const (
 	exitOK          = 0
-	exitBroken      = 1  // doctor: a promise does not hold; size: no limit on the list is large enough
+	exitBroken      = 1  // an answer of doctor, size or migrate that is not good
 	exitUsage       = 64 // the command was called wrongly
 	exitData        = 65 // the input is damaged, or of another format
 	exitAbsent      = 66 // there is no such store
 	exitUnavailable = 69 // the store cannot be reached, opened or written
 	exitInternal    = 70 // brim has a defect, or could not write its answer
 	exitRefused     = 75 // the amount does not fit now, and may fit later
-	exitNever       = 78 // the amount can never fit this limit
+	exitNever       = 78 // no wait helps
 	exitSignal      = 128
 )
 
