@@ -78,11 +78,23 @@ func Random(t *testing.T, h Harness, sequences int) {
 	})
 }
 
-// play plays random sequences. It calls done after each, with its first mismatch
-// if there is one, from several goroutines.
+// mostPerLedger is small, because to prune, some ledgers go through all requests.
+const mostPerLedger = 2048
+
+// play plays random sequences until there is a mismatch. It calls done after each, with its first
+// mismatch if there is one, from several goroutines.
 func play(t *testing.T, h Harness, seed uint64, sequences int, done func(*sequence, error)) {
 	together := min(max(1, h.PerLedger), sequences)
+	round := max(1, mostPerLedger/together) * together * max(1, h.Ledgers)
+	for first := 0; first < sequences && !t.Failed(); first += round {
+		playFrom(t, h, seed, first, min(first+round, sequences), together, done)
+	}
+}
+
+// playFrom plays sequences on new ledgers, groups of them together.
+func playFrom(t *testing.T, h Harness, seed uint64, first, end, together int, done func(*sequence, error)) {
 	var next atomic.Int64
+	next.Store(int64(first))
 	var wg sync.WaitGroup
 	for range max(1, h.Ledgers) {
 		clock := &testClock{}
@@ -95,7 +107,7 @@ func play(t *testing.T, h Harness, seed uint64, sequences int, done func(*sequen
 		wg.Go(func() {
 			for !t.Failed() {
 				n := next.Add(int64(together))
-				if n-int64(together) >= int64(sequences) {
+				if n-int64(together) >= int64(end) {
 					return
 				}
 				// The times of a group must not depend on the groups that this ledger played
