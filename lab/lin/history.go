@@ -94,6 +94,13 @@ func play(w world, p plan) ([]*call, error) {
 	wg.Wait()
 	h.fail(w.rest())
 	h.rec.dead()
+	if clock := w.time(); clock != nil {
+		for _, c := range h.rec.all() {
+			if c.out == nil { // a store may read the clock after its caller has gone
+				c.readings = clock.between(c.began, c.over)
+			}
+		}
+	}
 	h.fail(h.resend())
 	for _, in := range w.finals() {
 		h.fail(h.insist(step{in: in}))

@@ -1,6 +1,8 @@
 package lin
 
 import (
+	"context"
+	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -174,6 +176,50 @@ func TestModels(t *testing.T) {
 				t.Errorf("%s, want %s: %s", got, c.want, c.why)
 			}
 		})
+	}
+}
+
+// lagging decides a fill of 3 units after its caller has gone: before the next call.
+type lagging struct {
+	store.Store
+	left *store.Op
+}
+
+func (s *lagging) Fill(ctx context.Context, op store.Op) (store.State, error) {
+	if op.Amount == 3 {
+		s.left = &op
+		return store.State{}, store.ErrUnknownOutcome
+	}
+	if s.left != nil {
+		if _, err := s.Store.Fill(ctx, *s.left); err != nil {
+			return store.State{}, err
+		}
+		s.left = nil
+	}
+	return s.Store.Fill(ctx, op)
+}
+
+// TestLagging: a store may read the clock for a call after that call is over without an answer. Before
+// the clock moved, the call would have left another level.
+func TestLagging(t *testing.T) {
+	w, err := onMemory(rand.New(rand.NewPCG(1, 1)), time.Second, func(s store.Store, _ func() time.Time) ([]store.Store, error) {
+		return []store.Store{&lagging{Store: s}}, nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.exact.limits[0] = store.Limit{Capacity: 20, LeakRate: 1}
+	fill := func(n float64) step {
+		return step{in: storeRequest{history.Op{Kind: history.Fill, Txns: [][]history.Move{{{Amount: n, Mode: store.Always}}}}}}
+	}
+	w.bucket = bucketsOf(w.exact.limits, "")
+	tick := step{in: storeRequest{history.Op{Kind: history.Tick, Seconds: 2}}}
+	calls, err := play(w, plan{steps: []step{fill(1), fill(3), tick, fill(4)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := check(w.model(), calls, time.Minute).CheckResult; got != porcupine.Ok {
+		t.Errorf("%s, want %s", got, porcupine.Ok)
 	}
 }
 
