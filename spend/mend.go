@@ -155,14 +155,16 @@ const anew = -1
 func (u *tally) windowed() bool { return u.reach > 0 && u.reach < maxTime }
 
 // fillUp fills the bucket of a Leaky rule if it has a time after now: more may have leaked than
-// there was time for.
+// there was time for. Verify begins with it, because the entries do not tell when they happened.
 func (u *tally) fillUp(now int64) {
-	if u.firstSeq == 0 || u.bucket.Time <= now {
+	if u.firstSeq == 0 {
 		return
 	}
-	if u.bucket.Time = now; u.rule != nil {
-		u.leakBy(now)
+	if u.bucket.Time > now {
+		if u.bucket.Time = now; u.rule != nil {
+			u.leakBy(now)
+		}
+		u.bucket.Level = max(u.bucket.Level, u.bucket.Limit.Capacity)
 	}
-	u.bucket.Level = max(u.bucket.Level, u.bucket.Limit.Capacity)
 	u.rebase()
 }

@@ -236,6 +236,20 @@ func TestMendOfALeakyRule(t *testing.T) {
 	}
 }
 
+// TestMendOfADrain: a refund under the wrong clock drains nothing, because all has leaked by then.
+// After the mend, the units have not leaked yet.
+func TestMendOfADrain(t *testing.T) {
+	l := newTestLedger(t)
+	b := budgets(t, l, spend.Leaky("smooth", cents(100), 10*day))
+	charge(t, b, "s", 30)
+	l.now = l.now.Add(20 * day)
+	refund(t, b, "s", 30)
+	l.now = l.now.Add(-19 * day)
+	mend(t, b, "mend")
+	sound(t, b)
+	figures(t, b, "a", 20, 0)
+}
+
 // TestMendEndsHoldsByAnother: a process mends an account, and ends a hold of another one's rule,
 // which the wrong clock began and ended.
 func TestMendEndsHoldsByAnother(t *testing.T) {
