@@ -45,7 +45,9 @@ func (s sums) clone() sums {
 func (s *sums) add(n units) bool {
 	used, fits := add(s.used, n.used)
 	s.used, s.paid = used, min(s.paid, max(0, used))
-	return s.hold(n) && fits
+	fits = s.hold(n) && fits
+	_, whole := add(s.used, s.held)
+	return fits && (whole || !slices.ContainsFunc(s.open, func(o open) bool { return o.spends }))
 }
 
 // hold adds the held units of n.
@@ -59,9 +61,6 @@ func (s *sums) hold(n units) bool {
 	})
 	if !found {
 		s.open = slices.Insert(s.open, i, open{at: n.expires, spends: n.spends})
-	}
-	if _, ok := add(s.used, s.held); n.spends && !ok {
-		fits = false
 	}
 	if s.open[i].held += n.held; s.open[i].held == 0 {
 		s.open = slices.Delete(s.open, i, i+1)

@@ -2,9 +2,11 @@ package spendtest
 
 import (
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/brimgo/brim/spend"
+	"github.com/brimgo/brim/store"
 )
 
 func extend(of string, d time.Duration) call { return on("extend", 0).about(of).lasting(d) }
@@ -49,6 +51,15 @@ func expiryCases() []testCase {
 				authorize("h", 100).lasting(days).spent().and(spend.Account{Budget: "cancel of a hold that its expiry has spent", Name: "team"}),
 				after(2 * days), shows(100, 0, 900), cancel("h"), shows(0, 0, 1000), shows(0, 0, 3, "often"),
 				gives("h", "canceled", 0, 100, 100), prune(0, 0), sound(3),
+			},
+		},
+		{
+			name: "an expiry that spends as much as an amount can be", rules: []spend.Rule{month(1000), spend.Lifetime("each", money(1000)).Per("model")},
+			why: "used money never overflows: it would count as room",
+			steps: []step{
+				authorize("h", 1<<62).forced().lasting(days).spent(), record(1 << 62).fails(spend.ErrAmount), record(1<<62 - 1),
+				after(days), shows(math.MaxInt64, 0, 1000-math.MaxInt64), shows(math.MaxInt64, 0, 1000-math.MaxInt64, "each"),
+				charge(1).no(store.Never, "month", "each"), sound(4),
 			},
 		},
 		{
