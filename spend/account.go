@@ -193,7 +193,7 @@ func (t *attempt) expiry(ttl time.Duration) int64 {
 			continue
 		}
 		step := int64(1) << max(0, bits.Len64(uint64(ttl.Microseconds()))-5)
-		return at + (step-at%step)%step
+		return ending(at + (step-at%step)%step)
 	}
 	return at
 }

@@ -286,6 +286,15 @@ func ledgerCases() []testCase {
 			},
 		},
 		{
+			name: "a crowded account before 1970", rules: window,
+			why: "a hold that lasts longer with others does not end at the time 0, which stands for no end",
+			steps: []step{at(-10 * days), check(func(s *fixture) {
+				for i := range 32 {
+					authorize(fmt.Sprint("h", i), 1).lasting(20*days + time.Duration(i)*time.Hour).do(s)
+				}
+			}), authorize("late", 5).lasting(10*days - time.Hour), at(0), capture("late", 3), after(time.Microsecond), shows(3, 32, 99_965), sound(34)},
+		},
+		{
 			name: "an account that was never used", rules: window,
 			why: "accounts need no registration: one without entries has used nothing, and a question leaves nothing behind",
 			steps: []step{
