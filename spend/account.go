@@ -244,6 +244,7 @@ func (a *account) add(e ledger.Entry) error {
 // addDated appends an entry that counts from a date, completes its fields from the account, and
 // lets the rules count it.
 func (a *account) addDated(e ledger.Entry, date int64) (seq int64, err error) {
+	corrects := e.Part != 0
 	a.seq++
 	e.Account, e.Seq, e.At, e.Dated, e.Currency = a.key, a.seq, a.latest(a.time), date, a.budget.Currency
 	if e.Dated == e.At && e.Part == 0 {
@@ -256,7 +257,7 @@ func (a *account) addDated(e ledger.Entry, date int64) (seq int64, err error) {
 		if err := u.count(&e, a.time); err != nil {
 			return 0, err
 		}
-		if n := len(u.values); n > mostValues && n > values { // more may come from entries of before the rule
+		if n := len(u.values); n > mostValues && n > values && !corrects { // more may come from entries of before the rule
 			return 0, requestErr("rule %q has used or held money at %d values of the tag %.64q, and may have no more than %d",
 				u.name, values, u.rule.per, mostValues)
 		}

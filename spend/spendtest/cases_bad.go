@@ -241,8 +241,8 @@ func badInputCases() []testCase {
 		steps: []step{
 			merchants(1000), check(oneTooMany), shows(1001, 0, 98_999), sound(1001), after(30 * days), charge(1).with("merchant", "new"),
 			shows(1, 0, 99_999), shows(1, 0, 9, "each"), sound(1002), after(30 * days),
-			by("old"), merchants(1100), by(""), check(oneTooMany), shows(1101, 0, 98_899), sound(2103),
-			after(30 * days), charge(1).with("merchant", "new"), shows(1, 0, 9, "each"), sound(2104),
+			by("old"), merchants(1100), authorize("h", 1).with("merchant", "m2001"), by(""), extend("h", 9*days), void("h"), check(oneTooMany), shows(1101, 0, 98_899), sound(2107),
+			after(30 * days), charge(1).with("merchant", "new"), shows(1, 0, 9, "each"), sound(2108),
 		},
 	}}
 }
