@@ -26,8 +26,9 @@ type Crossing struct {
 // The first decision of any kind that finds a share reached tells it. So the next decision tells the
 // shares that an account has reached when a rule gets thresholds, when a limit was lowered, or when
 // a process without the rule has decided. After a share, no lower one is told. The limit is the
-// account's own if it has one. With [Rule.Per], each value has shares of its own. PerTransaction
-// cannot have thresholds. Of several calls, the last one counts.
+// account's own if it has one. With [Rule.Per], each value has shares of its own; if more than 1,000
+// values have told some, the account forgets those of values that have nothing used and held.
+// PerTransaction cannot have thresholds. Of several calls, the last one counts.
 func (r Rule) Thresholds(percent ...int) Rule {
 	r.thresholds = slices.Compact(slices.Sorted(slices.Values(percent)))
 	return r
@@ -112,6 +113,10 @@ func (u *tally) cross(value string, now int64) []int {
 		return nil
 	}
 	if !found {
+		if len(u.told) >= mostValues {
+			u.told = slices.DeleteFunc(u.told, func(t told) bool { return u.at(t.value).zero() })
+			i, _ = u.findTold(value)
+		}
 		u.told = slices.Insert(u.told, i, told{value: value})
 	}
 	u.told[i].share = int64(crossed[len(crossed)-1])
