@@ -69,9 +69,11 @@ func (b *Budgets) forgetJob(key, rule, reason string, had *bool) *ledger.Job {
 			return nil, nil
 		}
 		a.unknown = slices.DeleteFunc(a.unknown, is)
+		last := a.seq
 		if err := a.add(ledger.Entry{Kind: kindForget, Tags: map[string]string{"rule": rule, "reason": reason}}); err != nil {
 			return nil, err
 		}
+		a.pass(last)
 		a.due = ending(snap.Now()) // Prune may drop the entries that the rule has needed
 		return a.bare(), nil
 	}}
@@ -85,6 +87,17 @@ func (b *Budgets) advanceBare(snap ledger.Snapshot, key string) (*account, error
 		err = a.advance(max(snap.Now(), a.time))
 	}
 	return a, err
+}
+
+// pass lets the rules pass the entries after last of a job that has used no rule, if they have counted
+// all others. These entries change no figure. A rule that had yet to count them would keep them, and
+// all entries before them, in an account that nobody uses any more.
+func (a *account) pass(last int64) {
+	for _, u := range a.unknown {
+		if u.countedSeq == last {
+			u.countedSeq, u.quiet = a.seq, min(u.quiet, a.time-1)
+		}
+	}
 }
 
 // bare returns the changes of a job that has used no rule. The windows to watch are those of before.

@@ -144,7 +144,7 @@ func (u *tally) verifyPaid(a *account, entries []ledger.Entry) bool {
 		if summed {
 			continue
 		}
-		edge := u.edgeAt(e.At)
+		edge := u.edgeAt(min(e.At, u.countedAt)) // the ends that Prune has added may be later
 		if p.move(edge, whole); e.Dated > edge {
 			p.count(e.Dated, e.Used, paid)
 		}

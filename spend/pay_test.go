@@ -117,9 +117,10 @@ func TestVerifyPaid(t *testing.T) {
 			}
 		}
 		for n := int64(-1); n <= c.used+1; n++ {
+			last := c.entries[len(c.entries)-1]
 			u := &tally{
 				name: "r", rule: &c.rule, fingerprint: c.rule.fingerprint(), known: true, edge: c.edge, begun: c.begun,
-				countedSeq: c.entries[len(c.entries)-1].Seq - c.uncounted, sums: sums{used: c.used, paid: n},
+				countedSeq: last.Seq - c.uncounted, countedAt: last.At, sums: sums{used: c.used, paid: n},
 			}
 			a := &account{seq: u.countedSeq + c.uncounted, tallies: []*tally{u}}
 			err := a.verify(c.entries)

@@ -290,11 +290,7 @@ func (b *Budgets) pruneJob(key string, reach int64, out *pruned) *ledger.Job {
 		if err := a.endExpired(historyPage); err != nil {
 			return nil, err
 		}
-		for _, u := range a.unknown { // an end changes no figure, so a rule has missed nothing by it
-			if u.based() && u.countedSeq == last {
-				u.countedSeq = a.seq
-			}
-		}
+		a.pass(last)
 		*out = pruned{int64(len(a.closed)), a.holdsIn(nil), a.next != 0 && a.next <= a.time}
 		now := snap.Now() // if the account is ahead, Mend needs what is not old
 		upto := now - reach

@@ -428,28 +428,35 @@ func TestPruneManyOfOneTime(t *testing.T) {
 }
 
 // TestPruneOfAnIdleAccount: an account that nobody uses after its last hold has expired keeps no
-// entry, whatever its rules, and decides as it would without Prune. Otherwise it would keep the
-// partition of these entries for ever.
+// entry, whatever its rules and also if a rule was forgotten, and decides as it would without Prune.
+// Otherwise it would keep the partition of these entries for ever.
 func TestPruneOfAnIdleAccount(t *testing.T) {
 	const years = 3 * 365 * day
 	window := spend.Rolling("window", cents(1000), day)
 	for name, rule := range map[string]spend.Rule{
 		"window": window, "lifetime": spend.Lifetime("ever", cents(100)),
 		"value": spend.Lifetime("each", cents(100)).Per("merchant"), "leaky": spend.Leaky("slow", cents(100), 20*years),
+		"paid": spend.Rolling("paid", cents(100), 300*day).CountsCredits(),
 	} {
 		for _, pruned := range []spend.Rule{rule, window} {
 			for _, end := range []spend.Expiry{spend.ReleaseOnExpiry, spend.SpendOnExpiry} {
 				idle, twin := newTestLedger(t), newTestLedger(t)
 				for _, l := range []*testLedger{idle, twin} {
-					b := budgets(t, l, rule)
+					b := budgets(t, l, rule, spend.Rolling("retired", cents(100), day))
 					charge(t, b, "s", 60)
+					credit(t, b, "c", 20)
 					d, err := b.Authorize(t.Context(), spend.Request{ID: "h", Account: "a", Amount: cents(7), TTL: day, OnExpiry: end})
 					if err != nil || !d.Approved {
 						t.Fatal(d, err)
 					}
 				}
-				for range 3 {
+				for n := range 3 {
 					idle.now, twin.now = idle.now.Add(years/3), twin.now.Add(years/3)
+					for _, l := range []*testLedger{idle, twin} {
+						if had, err := budgets(t, l, pruned).ForgetRule(t.Context(), "retired", "replaced"); err != nil || (had == 1) != (n == 0) {
+							t.Fatal(had, err)
+						}
+					}
 					if _, err := budgets(t, idle, pruned).Prune(t.Context()); err != nil {
 						t.Fatal(err)
 					}
