@@ -240,7 +240,8 @@ func (tw *twins) all(p int, accounts []string, r request) error {
 			continue
 		}
 		tw.plan[account] = p
-		now, id := request{method: "unfreeze", id: r.id + account, account: account}, r.id+account
+		id := tw.id()
+		now := request{method: "unfreeze", id: id, account: account}
 		if err := tw.same(p, now, request{method: "plan", id: id, account: account, plan: plans[p]}); err != nil {
 			return err
 		}
@@ -305,7 +306,8 @@ func (tw *twins) charge(p int, method string, accounts []string) error {
 	now := tw.now()
 	r := tw.payment(method, accounts[0], 1+tw.r.Int64N(40))
 	r.ttl = time.Duration(1+tw.r.Int64N(60*dayLength)) * time.Microsecond
-	if method == "record" && tw.r.IntN(2) == 0 {
+	r.expiry, r.force = spend.Expiry(tw.r.IntN(3)), tw.r.IntN(6) == 0
+	if (method == "record" || r.force) && tw.r.IntN(2) == 0 {
 		r.dated = time.UnixMicro(now - tw.r.Int64N(80*dayLength))
 	}
 	for _, also := range accounts[1:] {
@@ -324,11 +326,16 @@ func (tw *twins) follow(p int) error {
 		return nil
 	}
 	n := 1 + tw.r.Int64N(20)
-	method, of := []string{"capture", "void", "increase", "extend", "refund"}[tw.r.IntN(5)], tw.began[tw.r.IntN(len(tw.began))]
-	return tw.all(p, of.accounts, request{
+	of := tw.began[tw.r.IntN(len(tw.began))]
+	method := []string{"capture", "void", "increase", "extend", "refund", "decrease", "cancel"}[tw.r.IntN(7)]
+	r := request{
 		method: method, id: tw.id(), of: of.id, amount: money(n), final: n%2 == 0, force: n%3 == 0,
-		ttl: time.Duration(n) * days,
-	})
+		ttl: time.Duration(n) * days, expiry: spend.Expiry(tw.r.IntN(3)),
+	}
+	if method == "cancel" {
+		r.id, r.account = of.id, of.accounts[0]
+	}
+	return tw.all(p, of.accounts, r)
 }
 
 // limit gives an account a limit of its own.
