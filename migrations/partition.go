@@ -57,7 +57,7 @@ type Partitioned struct {
 // Callers of the ledger go on meanwhile. Each try for a lock has them wait for a tenth of a second at
 // most; after Options.LockTimeout the error is [ErrLocked]. Entries without a partition are in the
 // default one, which Partition creates if it is missing. There the old ones are deleted. New
-// partitions begin after the others.
+// partitions begin after the others. A period of which the default partition has entries gets none.
 func Partition(ctx context.Context, pool *pgxpool.Pool, every Period, ahead int, o *Options) (Partitioned, error) {
 	p, err := newPlan(o)
 	switch {
@@ -97,8 +97,7 @@ type keeper struct {
 type state struct {
 	now  time.Time
 	all  []partition
-	rest string     // the default partition, quoted; or "" without one
-	last *time.Time // of the entries in it, or nil
+	rest string // the default partition, quoted; or "" without one
 }
 
 type partition struct {
@@ -146,9 +145,6 @@ func (k *keeper) change(ctx context.Context, f func(pgx.Tx, state) error) error 
 		}
 		if len(s.all) > 0 && s.all[0].End.Unix() == 0 { // the default
 			s.rest, s.all = s.all[0].Name, s.all[1:]
-			if err := tx.QueryRow(ctx, "SELECT max(at) FROM "+s.rest).Scan(&s.last); err != nil {
-				return err
-			}
 		}
 		return f(tx, s)
 	}), k.plan)
@@ -184,12 +180,17 @@ func (k *keeper) create(ctx context.Context, tx pgx.Tx, s state) (more bool, err
 	if n := len(s.all); n > 0 && s.all[n-1].End.After(from) {
 		from = s.all[n-1].End
 	}
-	if s.last != nil { // the default partition has the entries of its time
-		if _, after := k.every.begin(*s.last); after.After(from) {
-			from = after
+	_, next := k.every.begin(from)
+	for strays := s.rest != ""; strays && !from.After(ahead); {
+		err := tx.QueryRow(ctx, "SELECT EXISTS (SELECT FROM "+s.rest+" WHERE at >= $1 AND at < $2)", from, next).Scan(&strays)
+		if err != nil {
+			return false, err
+		}
+		if strays {
+			from = next
+			_, next = k.every.begin(from)
 		}
 	}
-	_, next := k.every.begin(from)
 	name, bound := k.Table()+from.Format("_e20060102"), fmt.Sprintf("FOR VALUES FROM ('%s') TO ('%s')", from.Format(time.RFC3339), next.Format(time.RFC3339))
 	switch {
 	case s.rest == "":
@@ -234,9 +235,7 @@ func (k *keeper) drop(ctx context.Context, tx pgx.Tx, s state) (more bool, err e
 
 // clear deletes the needless entries of the default partition, and counts the others.
 func (k *keeper) clear(ctx context.Context, tx pgx.Tx, s state) (more bool, err error) {
-	if s.last != nil {
-		_, err = tx.Exec(ctx, k.Render("DELETE FROM "+s.rest+" AS e USING {{schema}}.{{accounts}} AS a WHERE a.id = e.account AND e.at <= a.pruned"))
-	}
+	_, err = tx.Exec(ctx, k.Render("DELETE FROM "+s.rest+" AS e USING {{schema}}.{{accounts}} AS a WHERE a.id = e.account AND e.at <= a.pruned"))
 	if err == nil {
 		err = tx.QueryRow(ctx, "SELECT count(*) FROM "+s.rest).Scan(&k.done.Strays)
 	}

@@ -232,20 +232,24 @@ func TestPartitionForever(t *testing.T) {
 }
 
 // TestPartitionStray has an entry come to the default partition while Partition waits to attach the
-// partition of its time. The new partitions begin after it.
+// partition of its time. Another one, of a clock that is far ahead, is there before. Only these two
+// periods get no partition.
 func TestPartitionStray(t *testing.T) {
 	pool := pgtest.Pool(t)
 	schema := migrated(t)
 	ranged(t, pool, schema, "2020-02-01", "2020-03-01")
 	stray := time.Date(2020, 6, 1, 0, 0, 0, 0, time.UTC)
 	l := over(t, pool, &postgres.Options{Schema: schema, Clock: func() time.Time { return stray }})
-	charge(t, budgetOf(t, l, "cards", spend.Lifetime("rule", eur(1))), "a", "1")
+	cards := budgetOf(t, l, "cards", spend.Lifetime("rule", eur(2)))
+	charge(t, cards, "a", "1")
+	stray = time.Now().AddDate(2, 0, 0)
+	charge(t, cards, "a", "2")
 	tx, err := pool.Begin(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = tx.Rollback(t.Context()) }()
-	if _, err := tx.Exec(t.Context(), "UPDATE "+schema+".rest SET at = now()"); err != nil {
+	if _, err := tx.Exec(t.Context(), "UPDATE "+schema+".rest SET at = now() WHERE at < now()"); err != nil {
 		t.Fatal(err)
 	}
 	made := make(chan migrations.Partitioned, 1)
@@ -258,8 +262,8 @@ func TestPartitionStray(t *testing.T) {
 	if err := tx.Commit(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if done := <-made; len(done.Created) != 2 || done.Strays != 1 {
-		t.Errorf("%+v; want the two months after the stray", done)
+	if done := <-made; len(done.Created) != 2 || done.Strays != 2 {
+		t.Errorf("%+v; want the two months after this one", done)
 	}
 }
 
