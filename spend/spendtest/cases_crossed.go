@@ -92,7 +92,9 @@ func crossedCases() []testCase {
 			why: "entries of a wrong clock count from the mend on, and their shares have been told",
 			steps: []step{
 				charge(10), after(10 * days), charge(60).tells("day 50", "hour 50"), after(-10 * days), by("other"), mend("ahead"),
-				by(""), charge(1), charge(10).tells("day 80", "hour 80"), sound(5),
+				by(""), charge(1), charge(10).tells("day 80", "hour 80"),
+				by("other"), after(11 * days), charge(5), after(-10 * days), mend("ahead again"),
+				by(""), charge(50).tells("day 50", "hour 50"), sound(8),
 			},
 		},
 		{
