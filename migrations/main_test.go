@@ -46,7 +46,10 @@ func upOnce(url, schema string) error {
 func noLeaks(t *testing.T) {
 	t.Helper()
 	before := goleak.IgnoreCurrent()
-	t.Cleanup(func() { goleak.VerifyNone(t, before) })
+	t.Cleanup(func() {
+		pgtest.Disconnect()
+		goleak.VerifyNone(t, before)
+	})
 }
 
 // idle fails the test if the pool has lent a connection or was closed.

@@ -242,7 +242,10 @@ func leakFree(t *testing.T) {
 	t.Helper()
 	pgtest.URL(t) // the goroutines of the shared server are not t's
 	before := goleak.IgnoreCurrent()
-	t.Cleanup(func() { goleak.VerifyNone(t, before) })
+	t.Cleanup(func() {
+		pgtest.Disconnect()
+		goleak.VerifyNone(t, before)
+	})
 }
 
 // clean fails t if the store has left a connection of the pool acquired, in a transaction, or
