@@ -15,8 +15,8 @@ import (
 // than its account, in the main budget. Call it if the deadline of a request has passed without an
 // answer. It makes no difference whether the request was decided, is in flight elsewhere, or was
 // never sent: after Cancel its ID holds and spends nothing for [Options.KeepIDs] from now on.
-// Whoever sends the request afterwards is declined, with [Decision.Canceled] set. If [Budgets.Prune] has
-// removed the ID of an old spend, Cancel does not find that spend: it goes on counting.
+// Whoever sends the request afterwards is declined, with [Decision.Canceled] set. If [Budgets.Prune]
+// has removed the ID of an old spend, Cancel does not find that spend: it goes on counting.
 //
 // Cancel releases the money that the request holds, with its increases, and gives back the money
 // that was taken, at the date of the spend. [Count] rules without [Rule.CountsVoids] do not count the
