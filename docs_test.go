@@ -73,9 +73,7 @@ func openPostgresForDocs(pool *pgxpool.Pool) error {
 
 func TestDocsOpenPostgres(t *testing.T) {
 	pool, err := pgxpool.New(t.Context(), "postgres://127.0.0.1:1/nowhere")
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	defer pool.Close()
 	if err := openPostgresForDocs(pool); err != nil {
 		t.Errorf("opening sends nothing, and so cannot fail: %v", err)
@@ -98,9 +96,7 @@ func TestDocsHandler(t *testing.T) {
 			post := func(rows []Row, status int) {
 				t.Helper()
 				body, err := json.Marshal(rows)
-				if err != nil {
-					t.Fatal(err)
-				}
+				noError(t, err)
 				w := httptest.NewRecorder()
 				h.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/42", bytes.NewReader(body)))
 				if w.Code != status || (status == http.StatusTooManyRequests) != (w.Header().Get("Retry-After") != "") {
@@ -117,9 +113,7 @@ func TestDocsHandler(t *testing.T) {
 				t.Errorf("%d rows were inserted, restarted %v; want %d", inserted, restart, want)
 			}
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 	}
 	closed := handler(brim.New(nil, nil), nil)
 	w := httptest.NewRecorder()
@@ -152,9 +146,7 @@ func TestDocsCode(t *testing.T) {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	blocks := 0
 	for _, page := range docPages(t) {
 		for _, block := range regexp.MustCompile("(?s)```go[^\n]*\n(.*?)```").FindAllStringSubmatch(read(t, page), -1) {
@@ -290,9 +282,7 @@ func TestInternals(t *testing.T) {
 func read(t *testing.T, file string) string {
 	t.Helper()
 	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return string(text)
 }
 

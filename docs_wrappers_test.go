@@ -18,9 +18,7 @@ func TestDocsLimitsOfWrappers(t *testing.T) {
 	leased := func(t *testing.T, s store.Store, clock *brimtest.Clock) store.Store {
 		t.Helper()
 		w, err := local.Leases(s, &local.LeasesOptions{Clock: clock.Now, Ahead: 100 * time.Millisecond})
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		return w
 	}
 	// estimates returns the numbers of units that were accepted and refused from memory in a
@@ -82,14 +80,10 @@ func TestDocsLimitsOfWrappers(t *testing.T) {
 			page: "README.md", sentence: "may refuse a call that the store would accept",
 			show: func(t *testing.T, s store.Store, clock *brimtest.Clock) {
 				w, err := local.Refusals(s, nil)
-				if err != nil {
-					t.Fatal(err)
-				}
+				noError(t, err)
 				fillOne(t, w, store.Op{Bucket: busy, Amount: busy.Capacity})
 				fillOne(t, w, store.Op{Bucket: busy, Amount: 1000})
-				if err := s.Delete(t.Context(), busy.Key); err != nil {
-					t.Fatal(err)
-				}
+				noError(t, s.Delete(t.Context(), busy.Key))
 				if st := fillOne(t, w, store.Op{Bucket: busy, Amount: 1000}); st.Accepted || !st.Estimate {
 					t.Errorf("%+v; want a refusal from memory", st)
 				}
@@ -103,9 +97,7 @@ func TestDocsLimitsOfWrappers(t *testing.T) {
 			page: "docs/backends.md", sentence: "It never accepts from memory",
 			show: func(t *testing.T, s store.Store, clock *brimtest.Clock) {
 				w, err := local.Refusals(s, nil)
-				if err != nil {
-					t.Fatal(err)
-				}
+				noError(t, err)
 				if accepted, _ := estimates(t, w, clock); accepted > 0 {
 					t.Errorf("%d calls were accepted from memory; want none", accepted)
 				}
@@ -125,8 +117,6 @@ func TestDocsLimitsOfWrappers(t *testing.T) {
 func fillOne(t *testing.T, s store.Store, op store.Op) store.State {
 	t.Helper()
 	st, err := s.Fill(t.Context(), op)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return st
 }

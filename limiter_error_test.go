@@ -6,70 +6,70 @@ import (
 	"math"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/brimgo/brim"
 	"github.com/brimgo/brim/internal/paging"
 	"github.com/brimgo/brim/store"
 )
 
-// calls holds a valid call of every method of a Limiter.
-var calls = map[string]func(ctx context.Context, l *brim.Limiter) error{
-	"TryFillup": func(ctx context.Context, l *brim.Limiter) error {
-		_, err := l.TryFillup(ctx, tens.For("k"), 1)
-		return err
-	},
-	"Fillup": func(ctx context.Context, l *brim.Limiter) error {
-		_, err := l.Fillup(ctx, tens.For("k"), 1)
-		return err
-	},
-	"AbleToAccept": func(ctx context.Context, l *brim.Limiter) error {
-		_, err := l.AbleToAccept(ctx, tens.For("k"), 1)
-		return err
-	},
-	"State":   func(ctx context.Context, l *brim.Limiter) error { _, err := l.State(ctx, tens.For("k")); return err },
-	"StateOf": func(ctx context.Context, l *brim.Limiter) error { _, err := l.StateOf(ctx, "k"); return err },
-	"Drain":   func(ctx context.Context, l *brim.Limiter) error { _, err := l.Drain(ctx, tens.For("k"), 1); return err },
-	"Hold":    func(ctx context.Context, l *brim.Limiter) error { _, err := l.Hold(ctx, tens.For("k"), 1); return err },
-	"Capture": func(ctx context.Context, l *brim.Limiter) error {
-		_, err := l.Capture(ctx, tens.For("k"), 1, 1)
-		return err
-	},
-	"Release": func(ctx context.Context, l *brim.Limiter) error {
-		_, err := l.Release(ctx, tens.For("k"), 1)
-		return err
-	},
-	"TryFillupAll": func(ctx context.Context, l *brim.Limiter) error {
-		_, err := l.TryFillupAll(ctx, brim.Fill{Bucket: tens.For("k"), Amount: 1})
-		return err
-	},
-	"List": func(ctx context.Context, l *brim.Limiter) error {
-		for _, err := range l.List(ctx, "") {
-			return err
+// argument is a part of the arguments of a method.
+type argument int
+
+const (
+	anAmount argument = iota
+	aLimit
+	aKey
+	none
+)
+
+// failures calls the methods of l that take the argument, or all for none, and returns their errors.
+func failures(ctx context.Context, l *brim.Limiter, taking argument, b brim.Bucket, n float64) map[string]error {
+	errs := map[string]error{}
+	_, errs["TryFillup"] = l.TryFillup(ctx, b, n)
+	_, errs["Fillup"] = l.Fillup(ctx, b, n)
+	_, errs["AbleToAccept"] = l.AbleToAccept(ctx, b, n)
+	_, errs["Drain"] = l.Drain(ctx, b, n)
+	_, errs["Hold"] = l.Hold(ctx, b, n)
+	_, errs["Release"] = l.Release(ctx, b, n)
+	_, errs["Capture, used"] = l.Capture(ctx, b, 1, n)
+	_, errs["Capture, held"] = l.Capture(ctx, b, n, 1)
+	valid := brim.Fill{Bucket: tens.For("other"), Amount: 1}
+	_, errs["TryFillupAll"] = l.TryFillupAll(ctx, valid, brim.Fill{Bucket: b, Amount: n})
+	if taking == anAmount {
+		return errs
+	}
+	_, errs["State"] = l.State(ctx, b)
+	_, errs["Block"] = l.Block(ctx, b, time.Hour)
+	if taking == aLimit {
+		return errs
+	}
+	_, errs["StateOf"] = l.StateOf(ctx, b.Key)
+	errs["Reset"] = l.Reset(ctx, b.Key)
+	_, errs["Unblock"] = l.Unblock(ctx, b.Key)
+	if b.Key != "" { // an empty prefix lists all buckets
+		errs["List"] = nil
+		for _, err := range l.List(ctx, b.Key) {
+			errs["List"] = err
 		}
-		return nil
-	},
-	"Block": func(ctx context.Context, l *brim.Limiter) error {
-		_, err := l.Block(ctx, tens.For("k"), 1e9)
-		return err
-	},
-	"Unblock": func(ctx context.Context, l *brim.Limiter) error { _, err := l.Unblock(ctx, "k"); return err },
-	"Reset":   func(ctx context.Context, l *brim.Limiter) error { return l.Reset(ctx, "k") },
-	"Prune":   func(ctx context.Context, l *brim.Limiter) error { _, err := l.Prune(ctx); return err },
+	}
+	if taking == none {
+		_, errs["Prune"] = l.Prune(ctx)
+	}
+	return errs
 }
 
 func TestClosed(t *testing.T) {
 	closed, s, _ := open(t, nil)
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, s.Close())
 	for name, l := range map[string]*brim.Limiter{
 		"zero":                 new(brim.Limiter),
 		"no store":             brim.New(nil, nil),
 		"no store, but prefix": brim.New(nil, &brim.Options{Prefix: "p:"}),
 		"closed store":         closed,
 	} {
-		for method, call := range calls {
-			if err := call(t.Context(), l); !errors.Is(err, brim.ErrClosed) {
+		for method, err := range failures(t.Context(), l, none, tens.For("k"), 1) {
+			if !errors.Is(err, brim.ErrClosed) {
 				t.Errorf("%s: %s = %v; want ErrClosed", name, method, err)
 			}
 		}
@@ -80,8 +80,8 @@ func TestContextDone(t *testing.T) {
 	l, s, _ := open(t, nil)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	for method, call := range calls {
-		if err := call(ctx, l); !errors.Is(err, context.Canceled) {
+	for method, err := range failures(ctx, l, none, tens.For("k"), 1) {
+		if !errors.Is(err, context.Canceled) {
 			t.Errorf("%s with a cancelled context = %v; want the context's error", method, err)
 		}
 	}
@@ -118,15 +118,14 @@ func (b *broken) Close() error                                                { 
 func TestStoreErrors(t *testing.T) {
 	for _, want := range []error{brim.ErrUnavailable, brim.ErrUnknownOutcome, brim.ErrCorrupt} {
 		s := &broken{err: &store.Error{Backend: "test", Op: "call", Err: want}}
-		l := brim.New(s, nil)
-		for method, call := range calls {
-			before := s.calls
-			if err := call(t.Context(), l); !errors.Is(err, want) {
+		errs := failures(t.Context(), brim.New(s, nil), none, tens.For("k"), 1)
+		for method, err := range errs {
+			if !errors.Is(err, want) {
 				t.Errorf("%s = %v; want the store's error, %v", method, err, want)
 			}
-			if s.calls != before+1 {
-				t.Errorf("%s called the store %d times; want once", method, s.calls-before)
-			}
+		}
+		if s.calls != len(errs) {
+			t.Errorf("%d methods called the store %d times; want each once", len(errs), s.calls)
 		}
 	}
 }
@@ -137,9 +136,7 @@ func TestDoStoreFailure(t *testing.T) {
 	for _, failure := range []error{brim.ErrUnavailable, brim.ErrUnknownOutcome} {
 		l := brim.New(&broken{err: failure}, nil)
 		sh, err := brim.NewShaper(l, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		f := func(context.Context) error { t.Error("Do ran the function"); return nil }
 		for name, err := range map[string]error{
 			"Limiter": l.Do(t.Context(), tens.For("k"), 1, f),
@@ -155,12 +152,14 @@ func TestDoStoreFailure(t *testing.T) {
 // TestInvalid: package store tests each way to be out of range. Here, each method refuses before any
 // I/O, and tells no key.
 func TestInvalid(t *testing.T) {
-	ctx := t.Context()
 	limit := func(capacity, rate float64) brim.Bucket {
 		return brim.Limit{Capacity: capacity, LeakRate: rate}.For("secret-key")
 	}
 	key := func(k string) brim.Bucket { return tens.For(k) }
 	const big = 1 << 53
+	taking := map[error]argument{
+		brim.ErrInvalidAmount: anAmount, brim.ErrInvalidLimit: aLimit, brim.ErrInvalidKey: aKey,
+	}
 	for _, test := range []struct {
 		name, why string
 		bucket    brim.Bucket
@@ -190,33 +189,7 @@ func TestInvalid(t *testing.T) {
 			for _, o := range []*brim.Options{nil, {Prefix: "p:"}} {
 				s := &broken{err: errors.New("the store was called")}
 				l := brim.New(s, o)
-				b, n := test.bucket, test.n
-				byMethod := map[string]error{}
-				_, byMethod["TryFillup"] = l.TryFillup(ctx, b, n)
-				_, byMethod["Fillup"] = l.Fillup(ctx, b, n)
-				_, byMethod["AbleToAccept"] = l.AbleToAccept(ctx, b, n)
-				_, byMethod["Drain"] = l.Drain(ctx, b, n)
-				_, byMethod["Hold"] = l.Hold(ctx, b, n)
-				_, byMethod["Release"] = l.Release(ctx, b, n)
-				_, byMethod["Capture, used"] = l.Capture(ctx, b, 1, n)
-				_, byMethod["Capture, held"] = l.Capture(ctx, b, n, 1)
-				valid := brim.Fill{Bucket: tens.For("other"), Amount: 1}
-				_, byMethod["TryFillupAll"] = l.TryFillupAll(ctx, valid, brim.Fill{Bucket: b, Amount: n})
-				if !errors.Is(test.want, brim.ErrInvalidAmount) {
-					_, byMethod["State"] = l.State(ctx, b)
-					_, byMethod["Block"] = l.Block(ctx, b, 1e9)
-				}
-				if errors.Is(test.want, brim.ErrInvalidKey) {
-					_, byMethod["StateOf"] = l.StateOf(ctx, b.Key)
-					byMethod["Reset"] = l.Reset(ctx, b.Key)
-					_, byMethod["Unblock"] = l.Unblock(ctx, b.Key)
-				}
-				if errors.Is(test.want, brim.ErrInvalidKey) && b.Key != "" { // an empty prefix lists all buckets
-					for _, err := range l.List(ctx, b.Key) {
-						byMethod["List"] = err
-					}
-				}
-				for method, err := range byMethod {
+				for method, err := range failures(t.Context(), l, taking[test.want], test.bucket, test.n) {
 					if !errors.Is(err, test.want) {
 						t.Errorf("%s = %v; want %v: %s", method, err, test.want, test.why)
 					} else if strings.Contains(err.Error(), "secret") {

@@ -16,9 +16,7 @@ import (
 func list(t *testing.T, l *brim.Limiter, prefix string) (entries []string) {
 	t.Helper()
 	for e, err := range l.List(t.Context(), prefix) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		entries = append(entries, fmt.Sprintf("%s %v/%v", e.Key, e.Level, e.Capacity))
 	}
 	slices.Sort(entries) // a store in memory has no order
@@ -72,9 +70,7 @@ func TestListResetPrune(t *testing.T) {
 		}
 	}
 
-	if err := app.Reset(ctx, "b"); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, app.Reset(ctx, "b"))
 	for _, test := range []struct {
 		l    *brim.Limiter
 		want []string

@@ -173,9 +173,7 @@ func TestShadowOthers(t *testing.T) {
 	b := tens.For("b")
 	must(t)(brim.New(s, nil).Hold(t.Context(), b, 4))
 	sh, err := brim.NewShaper(l, &brim.ShaperOptions{MaxWait: time.Second})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	_, errHold := l.Hold(t.Context(), b, 1)
 	_, errTurn := sh.Wait(t.Context(), b, 1)
 	_, errReserve := sh.Reserve(t.Context(), b, 1)

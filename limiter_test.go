@@ -110,24 +110,6 @@ func TestMethods(t *testing.T) {
 	}
 }
 
-func TestNotHeld(t *testing.T) {
-	ctx := t.Context()
-	l, _, _ := open(t, nil)
-	b := tens.For("b")
-	must(t)(l.Hold(ctx, b, 2))
-	for name, call := range map[string]func() (brim.State, error){
-		"Release": func() (brim.State, error) { return l.Release(ctx, b, 2.5) },
-		"Capture": func() (brim.State, error) { return l.Capture(ctx, b, 3, 1) },
-	} {
-		if _, err := call(); !errors.Is(err, brim.ErrNotHeld) {
-			t.Errorf("%s of more units than are held = %v; want ErrNotHeld", name, err)
-		}
-	}
-	if st := must(t)(l.State(ctx, b)); st.Held != 2 || st.Level != 0 {
-		t.Errorf("after both failed calls: %+v; want 2 held and level 0", st)
-	}
-}
-
 func TestDo(t *testing.T) {
 	own := errors.New("error of the function")
 	for _, test := range []struct {

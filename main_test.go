@@ -88,3 +88,11 @@ func must(t testing.TB) func(brim.State, error) brim.State {
 		return st
 	}
 }
+
+// noError ends the test if err is not nil.
+func noError(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -15,7 +15,6 @@ import (
 	"github.com/brimgo/brim/brimtest"
 	"github.com/brimgo/brim/internal/pgtest"
 	"github.com/brimgo/brim/internal/redistest"
-	"github.com/brimgo/brim/memory"
 	"github.com/brimgo/brim/postgres"
 	"github.com/brimgo/brim/redisstore"
 	"github.com/brimgo/brim/store"
@@ -113,9 +112,7 @@ func TestCancel(t *testing.T) {
 					switch {
 					case step.reserve > 0:
 						r, err := sh.Reserve(t.Context(), queue.For(test.name), step.reserve)
-						if err != nil {
-							t.Fatal(err)
-						}
+						noError(t, err)
 						if got := r.Turn().Sub(start).Round(time.Microsecond); !r.State.Accepted || got != step.turn {
 							t.Errorf("step %d: turn at %v, want %v: %s", i+1, got, step.turn, test.why)
 						}
@@ -138,9 +135,15 @@ func TestCancel(t *testing.T) {
 // A call of unknown outcome may have been applied, so Cancel must not try again: a second
 // Cancel could take out units of the callers in front.
 func TestCancelUnknownOutcome(t *testing.T) {
-	s := memory.New(nil)
-	unreliable := &failingCancel{Store: s, err: brim.ErrUnavailable}
-	sh := shaper(t, unreliable, 0)
+	var fails error
+	cancels := 0
+	sh := shaper(t, &asked{Store: inMemory(t), fail: func(_ int64, op store.Op) error {
+		if op.Amount >= 0 {
+			return nil
+		}
+		cancels++
+		return fails
+	}}, 0)
 	slow := brim.Limit{Capacity: 10, LeakRate: 0.001}
 	var last *brim.Reservation
 	for range 3 {
@@ -149,49 +152,31 @@ func TestCancelUnknownOutcome(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	fails = brim.ErrUnavailable
 	if given, err := last.Cancel(t.Context()); given || !errors.Is(err, brim.ErrUnavailable) {
 		t.Errorf("Cancel: %v, %v; want ErrUnavailable", given, err)
 	}
-	unreliable.err = brim.ErrUnknownOutcome
+	fails = brim.ErrUnknownOutcome
 	if given, err := last.Cancel(t.Context()); given || !errors.Is(err, brim.ErrUnknownOutcome) {
 		t.Errorf("Cancel after ErrUnavailable: %v, %v; want another try, which fails with ErrUnknownOutcome",
 			given, err)
 	}
-	unreliable.err = nil
-	calls := unreliable.calls
-	if given, err := last.Cancel(t.Context()); given || err != nil || unreliable.calls != calls {
-		t.Errorf("Cancel after ErrUnknownOutcome: %v, %v, %d calls; want no call", given, err, unreliable.calls-calls)
+	fails = nil
+	if given, err := last.Cancel(t.Context()); given || err != nil || cancels != 2 {
+		t.Errorf("Cancel after ErrUnknownOutcome: %v, %v, %d calls; want no further call", given, err, cancels)
 	}
 }
 
-// failingCancel is a store that counts operations that take units out, and fails them with err.
-type failingCancel struct {
-	store.Store
-	err   error
-	calls int
-}
-
-func (s *failingCancel) Fill(ctx context.Context, op store.Op) (store.State, error) {
-	if op.Amount >= 0 {
-		return s.Store.Fill(ctx, op)
-	}
-	s.calls++
-	if s.err != nil {
-		return store.State{}, s.err
-	}
-	return s.Store.Fill(ctx, op)
-}
-
-// slow is a store whose answers are late.
+// slow is a store whose calls and answers are late.
 type slow struct {
 	store.Store
-	after time.Duration
+	there, back time.Duration
 }
 
 func (s slow) Fill(ctx context.Context, op store.Op) (store.State, error) {
-	st, err := s.Store.Fill(ctx, op)
-	time.Sleep(s.after)
-	return st, err
+	time.Sleep(s.there)
+	defer time.Sleep(s.back)
+	return s.Store.Fill(ctx, op)
 }
 
 func TestWaitGivesBack(t *testing.T) {
@@ -215,7 +200,7 @@ func TestWaitGivesBack(t *testing.T) {
 		},
 		{
 			name: "the answer came late", why: "the turn is after the deadline, so there is no use in waiting",
-			store:    func(s store.Store) store.Store { return slow{s, time.Second} },
+			store:    func(s store.Store) store.Store { return slow{s, 0, time.Second} },
 			deadline: 5 * time.Second, want: context.DeadlineExceeded, took: 2 * time.Second, level: 3,
 		},
 	} {
@@ -271,9 +256,7 @@ func TestGivingUp(t *testing.T) {
 		schema := migrated(t)
 		before := goleak.IgnoreCurrent()
 		s, err := postgres.New(pool, &postgres.Options{Schema: schema})
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		testGivingUp(t, s, func() int { return int(pool.Stat().AcquiredConns()) })
 		pool.Close()
 		goleak.VerifyNone(t, before)
@@ -283,9 +266,7 @@ func TestGivingUp(t *testing.T) {
 		prefix := redistest.Prefix(t, client)
 		before := goleak.IgnoreCurrent()
 		s, err := redisstore.New(client, &redisstore.Options{Prefix: prefix})
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		testGivingUp(t, s, func() int {
 			stats := client.PoolStats()
 			return int(stats.TotalConns) - int(stats.IdleConns)

@@ -21,9 +21,7 @@ import (
 func shaper(t testing.TB, s store.Store, maxWait time.Duration) *brim.Shaper {
 	t.Helper()
 	sh, err := brim.NewShaper(brim.New(s, nil), &brim.ShaperOptions{MaxWait: maxWait})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return sh
 }
 
@@ -80,9 +78,7 @@ func TestReserve(t *testing.T) {
 				must(t)(l.TryFillup(t.Context(), test.limit.For("k"), test.before))
 			}
 			r, err := shaper(t, s, test.maxWait).Reserve(t.Context(), test.limit.For("k"), test.n)
-			if err != nil {
-				t.Fatal(err)
-			}
+			noError(t, err)
 			wait := r.Turn().Sub(r.State.At)
 			if !test.accepted {
 				wait = r.State.RetryAfter
@@ -151,9 +147,7 @@ func TestShaperInvalid(t *testing.T) {
 func TestShaperOverLease(t *testing.T) {
 	_, s, clock := open(t, nil)
 	leased, err := local.Leases(s, &local.LeasesOptions{Clock: clock.Now})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	b := brim.Limit{Capacity: 100_000, LeakRate: 1000}.For("busy")
 	served := 0
 	for range 1000 {
@@ -214,9 +208,7 @@ func TestCheckTimeout(t *testing.T) {
 // does.
 func TestSmoothPassesCheckTimeout(t *testing.T) {
 	s, err := seed.New()
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	random := rand.New(rand.NewPCG(s, 19))
 	exp := func(least, most float64) float64 { return least * math.Exp(random.Float64()*math.Log(most/least)) }
 	sh := shaper(t, nil, 0)
@@ -256,9 +248,7 @@ func TestShaperDo(t *testing.T) {
 		sh := shaper(t, inMemory(t), 2*time.Second)
 		began := time.Now()
 		for i := range 3 {
-			if err := sh.Do(t.Context(), tens.For("k"), 1, func(context.Context) error { return nil }); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, sh.Do(t.Context(), tens.For("k"), 1, func(context.Context) error { return nil }))
 			if took := time.Since(began); took != time.Duration(i)*time.Second {
 				t.Errorf("call %d ran after %v; want %d s", i+1, took, i)
 			}

@@ -24,142 +24,113 @@ import (
 
 const ttl = 30 * time.Second
 
-// TestSlot: each case has one place.
+// slotTest is a key with one place, and its holders.
+type slotTest struct {
+	t             *testing.T
+	lim           *brim.Limiter
+	clock         *brimtest.Clock
+	first, second *brim.Slot
+}
+
+func pass(d time.Duration) func(*slotTest) { return func(s *slotTest) { s.clock.Advance(d) } }
+
+// free tries to take the place, and checks whether it was free.
+func free(want bool) func(*slotTest) {
+	return func(s *slotTest) {
+		slot, err := s.lim.Acquire(s.t.Context(), "one", 1, ttl)
+		if err != nil && !errors.Is(err, brim.ErrOverLimit) || (err == nil) != want {
+			s.t.Errorf("the next holder: %v; want a free place: %v", err, want)
+		}
+		if slot != nil {
+			s.second = slot
+		}
+	}
+}
+
+// does has the first holder renew or release its slot.
+func does(call func(*brim.Slot, context.Context) error, want error) func(*slotTest) {
+	return func(s *slotTest) {
+		if err := call(s.first, s.t.Context()); !errors.Is(err, want) {
+			s.t.Errorf("the first holder: %v; want %v", err, want)
+		}
+	}
+}
+
+// second has the second holder renew and release its slot.
+func second(s *slotTest) {
+	if err := cmp.Or(s.second.Renew(s.t.Context()), s.second.Release(s.t.Context())); err != nil {
+		s.t.Errorf("the second holder: %v", err)
+	}
+}
+
 func TestSlot(t *testing.T) {
+	const nearly = ttl - time.Microsecond
+	lost, renew, release := brim.ErrSlotLost, (*brim.Slot).Renew, (*brim.Slot).Release
+	hangUp := func(s *brim.Slot, ctx context.Context) error {
+		gone, leave := context.WithCancel(ctx)
+		leave()
+		return s.Release(gone)
+	}
 	onEachBackend(t, func(t *testing.T, s store.Store, clock *brimtest.Clock) {
 		for _, c := range []struct {
 			name, why string
-			// run gets the first holder, and a function that tries to become the next one.
-			run func(first *brim.Slot, next func() *brim.Slot) error
+			steps     []func(*slotTest) // after the first holder has taken the place
 		}{
 			{
 				"taken", "two holders of one place would be one too many",
-				func(_ *brim.Slot, next func() *brim.Slot) error {
-					clock.Advance(ttl - time.Microsecond)
-					return want(next() == nil, "a second holder before the TTL has passed")
-				},
+				[]func(*slotTest){pass(nearly), free(false)},
 			},
-			{
-				"after a crash", "a killed holder never releases",
-				func(_ *brim.Slot, next func() *brim.Slot) error {
-					clock.Advance(ttl)
-					return want(next() != nil, "no holder after the TTL")
-				},
-			},
-			{
-				"released", "the work is done",
-				func(first *brim.Slot, next func() *brim.Slot) error {
-					err := first.Release(t.Context())
-					return cmp.Or(err, want(next() != nil, "no holder after the release"))
-				},
-			},
+			{"after a crash", "a killed holder never releases", []func(*slotTest){pass(ttl), free(true)}},
+			{"released", "the work is done", []func(*slotTest){does(release, nil), free(true)}},
 			{
 				"released twice", "the place can have another holder by then",
-				func(first *brim.Slot, next func() *brim.Slot) error {
-					err := first.Release(t.Context())
-					next()
-					again := first.Release(t.Context())
-					return cmp.Or(err, want(errors.Is(again, brim.ErrSlotLost), again), want(next() == nil, "the place was freed"))
-				},
+				[]func(*slotTest){does(release, nil), free(true), does(release, lost), free(false), second},
 			},
 			{
 				"released by a caller who has gone", "else each client that hangs up takes a place for the TTL",
-				func(first *brim.Slot, next func() *brim.Slot) error {
-					gone, leave := context.WithCancel(t.Context())
-					leave()
-					err := first.Release(gone)
-					return cmp.Or(err, want(next() != nil, "no holder after the release"))
-				},
+				[]func(*slotTest){does(hangUp, nil), free(true)},
 			},
 			{
 				"renewed", "the TTL begins anew, and does not add up",
-				func(first *brim.Slot, next func() *brim.Slot) error {
-					for range 3 {
-						clock.Advance(ttl - time.Microsecond)
-						if err := first.Renew(t.Context()); err != nil {
-							return err
-						}
-					}
-					clock.Advance(ttl - time.Microsecond)
-					early := next()
-					clock.Advance(time.Microsecond)
-					return cmp.Or(want(early == nil, "the renewed slot was taken"), want(next() != nil, "no holder after the TTL"))
+				[]func(*slotTest){
+					pass(nearly), does(renew, nil), pass(nearly), does(renew, nil), pass(nearly), free(false),
+					pass(time.Microsecond), free(true),
 				},
 			},
 			{
 				"stalled", "somebody else has the place, and keeps it",
-				func(first *brim.Slot, next func() *brim.Slot) error {
-					clock.Advance(ttl)
-					second := next()
-					renewed := first.Renew(t.Context())
-					return cmp.Or(want(errors.Is(renewed, brim.ErrSlotLost), renewed), want(next() == nil, "the place was freed"),
-						second.Release(t.Context()))
-				},
+				[]func(*slotTest){pass(ttl), free(true), does(renew, lost), free(false), second},
 			},
 			{
 				"stalled until the release", "the place of somebody else stays taken",
-				func(first *brim.Slot, next func() *brim.Slot) error {
-					clock.Advance(ttl)
-					second := next()
-					released := first.Release(t.Context())
-					return cmp.Or(want(errors.Is(released, brim.ErrSlotLost), released), want(next() == nil, "the place was freed"),
-						second.Renew(t.Context()))
-				},
+				[]func(*slotTest){pass(ttl), free(true), does(release, lost), free(false), second},
 			},
 			{
 				"stalled, and nobody came", "others may have come and gone; the place is free at once",
-				func(first *brim.Slot, next func() *brim.Slot) error {
-					clock.Advance(ttl)
-					renewed := first.Renew(t.Context())
-					return cmp.Or(want(errors.Is(renewed, brim.ErrSlotLost), renewed), want(next() != nil, "the lost slot is taken"))
-				},
+				[]func(*slotTest){pass(ttl), does(renew, lost), free(true)},
 			},
 			{
 				"a short step back", "the clock does not run backwards for a bucket",
-				func(first *brim.Slot, next func() *brim.Slot) error {
-					clock.Advance(-time.Minute)
-					renewed := first.Renew(t.Context())
-					return cmp.Or(renewed, want(next() == nil, "the place was taken"), first.Release(t.Context()))
-				},
+				[]func(*slotTest){pass(-time.Minute), does(renew, nil), free(false), does(release, nil)},
 			},
 			{
 				"a long step back", "the slot is kept, and its TTL begins at the new time",
-				func(first *brim.Slot, next func() *brim.Slot) error {
-					clock.Advance(-time.Hour)
-					early := next()
-					renewed := first.Renew(t.Context())
-					clock.Advance(ttl)
-					return cmp.Or(renewed, want(early == nil, "the place was taken"), want(next() != nil, "no holder after the TTL"))
-				},
+				[]func(*slotTest){pass(-time.Hour), free(false), does(renew, nil), pass(ttl), free(true)},
 			},
 		} {
 			t.Run(c.name, func(t *testing.T) {
-				lim := brim.New(s, &brim.Options{Prefix: c.name})
-				next := func() *brim.Slot {
-					slot, err := lim.Acquire(t.Context(), "one", 1, ttl)
-					if err != nil && !errors.Is(err, brim.ErrOverLimit) {
-						t.Fatal(err)
-					}
-					return slot
+				st := &slotTest{t: t, lim: brim.New(s, &brim.Options{Prefix: c.name}), clock: clock}
+				free(true)(st)
+				st.first = st.second
+				for _, step := range c.steps {
+					step(st)
 				}
-				first := next()
-				if first == nil {
-					t.Fatal("a new place is taken")
-				}
-				if err := c.run(first, next); err != nil {
-					t.Errorf("%v: %s", err, c.why)
+				if t.Failed() {
+					t.Log("why: " + c.why)
 				}
 			})
 		}
 	})
-}
-
-// want returns nil if ok, and otherwise an error that tells the other outcome.
-func want(ok bool, instead any) error {
-	if ok {
-		return nil
-	}
-	return fmt.Errorf("%v", instead)
 }
 
 // TestAcquire: the refusal tells when a place is free, and keys and prefixes have places of their own.
@@ -272,9 +243,7 @@ func TestKeep(t *testing.T) {
 				s := &faulty{Store: memory.New(nil)}
 				lim := brim.New(s, nil)
 				slot, err := lim.Acquire(t.Context(), "k", 1, ttl)
-				if err != nil {
-					t.Fatal(err)
-				}
+				noError(t, err)
 				ctx, release := slot.Keep(t.Context())
 				defer release()
 				time.Sleep(2 * ttl)
@@ -301,9 +270,7 @@ func TestSlotStepBack(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				lim, _, clock := open(t, nil)
 				first, err := lim.Acquire(t.Context(), "k", 1, ttl)
-				if err != nil {
-					t.Fatal(err)
-				}
+				noError(t, err)
 				clock.Advance(-time.Hour)
 				_, _ = lim.Acquire(t.Context(), "k", 1, ttl) // the store takes the new time
 				time.Sleep(ttl)
@@ -466,9 +433,7 @@ func heals(ctx context.Context, lim *brim.Limiter, clock *brimtest.Clock, places
 // more slots are held than there are, a stalled holder is told, and all places come back.
 func TestSlotWitness(t *testing.T) {
 	number, err := seed.New()
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	onEachBackend(t, func(t *testing.T, s store.Store, clock *brimtest.Clock) {
 		attempts := seed.Attempts(500, 100_000)
 		if _, quick := s.(*memory.Store); quick {

@@ -40,9 +40,7 @@ func TestCodeOfTexts(t *testing.T) {
 		for _, at := range c.arrivals {
 			clock.Set(start.Add(at))
 			st, err := lim.TryFillup(t.Context(), c.limit.For("client"), 1)
-			if err != nil {
-				t.Fatal(err)
-			}
+			noError(t, err)
 			if st.Accepted {
 				brims++
 			}

@@ -14,15 +14,6 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// tardy is a store whose answers take a while, in both directions.
-type tardy struct{ store.Store }
-
-func (s tardy) Fill(ctx context.Context, op store.Op) (store.State, error) {
-	time.Sleep(3 * time.Millisecond)
-	defer time.Sleep(3 * time.Millisecond)
-	return s.Store.Fill(ctx, op)
-}
-
 // TestWaitIsNotStarved lets one caller wait for most of a bucket, against a flood of small amounts.
 // The caller gets in as soon as the room for it has leaked. Once it is in, the flood gets the room.
 func TestWaitIsNotStarved(t *testing.T) {
@@ -61,7 +52,7 @@ func TestWaitIsNotStarved(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				lim := brim.New(tardy{inMemory(t)}, &brim.Options{Prefix: "p:"})
+				lim := brim.New(slow{inMemory(t), 3 * time.Millisecond, 3 * time.Millisecond}, &brim.Options{Prefix: "p:"})
 				must(t)(lim.TryFillup(t.Context(), b, 10))
 				var in atomic.Bool
 				var flood sync.WaitGroup
@@ -173,18 +164,14 @@ func TestRoomBesideWaiters(t *testing.T) {
 		}
 		states, err := lim.WithPenalty(time.Hour).TryFillupAll(ctx,
 			brim.Fill{Bucket: b, Amount: 1}, brim.Fill{Bucket: free, Amount: 1}, brim.Fill{Bucket: b, Amount: 2})
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		for i, retry := range []time.Duration{103 * time.Second, 0, 103 * time.Second} {
 			if st := states[i]; st.Accepted || st.RetryAfter != retry || !st.BlockedUntil.IsZero() {
 				t.Errorf("of fill %d: %+v; want RetryAfter %v", i, st, retry)
 			}
 		}
 		states, err = lim.TryFillupAll(ctx, brim.Fill{Bucket: b, Amount: 1}, brim.Fill{Bucket: b, Amount: 2, AskOnly: true})
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		for i, st := range states {
 			if st.Accepted || st.RetryAfter != 103*time.Second {
 				t.Errorf("of fill %d, beside one that asks: %+v; want RetryAfter 1m43s", i, st)
@@ -202,9 +189,7 @@ func TestRoomBesideWaiters(t *testing.T) {
 		}
 		must(t)(lim.Unblock(ctx, "b"))
 
-		if err := lim.Reset(ctx, "b"); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, lim.Reset(ctx, "b"))
 		check("room beside the line", lim, b, 60, 0)
 		if states, err = lim.TryFillupAll(ctx, brim.Fill{Bucket: b, Amount: 40}); err != nil || !states[0].Accepted {
 			t.Errorf("room beside the line: %+v, %v", states, err)
@@ -258,9 +243,7 @@ func TestMaxWaiting(t *testing.T) {
 		leave()
 		synctest.Wait()
 		waiting(1, nil)
-		if err := lim.Reset(t.Context(), b.Key); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, lim.Reset(t.Context(), b.Key))
 		if st, err := lim.Wait(t.Context(), b, 4); err != nil || !st.Accepted {
 			t.Errorf("beyond the line, which leaves 4 units of room: %+v, %v", st, err)
 		}

@@ -258,9 +258,7 @@ func TestNewcomerOvertakesNobody(t *testing.T) {
 		var all sync.WaitGroup
 		for _, n := range []float64{5, 2, 1} {
 			if n == 1 {
-				if err := lim.Reset(t.Context(), b.Key); err != nil {
-					t.Fatal(err)
-				}
+				noError(t, lim.Reset(t.Context(), b.Key))
 			}
 			all.Go(func() { must(t)(lim.Wait(t.Context(), b, n)) })
 			synctest.Wait()
@@ -306,82 +304,60 @@ func TestWaitNeverOverAdmits(t *testing.T) {
 	})
 }
 
-// TestWaitOverFailingStore sees that an error of the store reaches the caller whose question failed
-// and no other, and that the line moves on.
+// TestWaitOverFailingStore sees that an error or a panic of the store reaches the caller whose
+// question failed and no other, and that the line moves on.
 func TestWaitOverFailingStore(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var failing atomic.Bool
-		s := &asked{Store: inMemory(t), fail: func(nth int64, op store.Op) error {
-			if failing.Load() && op.Mode == store.IfFits && nth%3 == 0 || op.Amount == 7 && op.Mode == store.Ask {
-				return store.ErrUnavailable
-			}
-			return nil
-		}}
-		lim := brim.New(s, nil)
-		b := tens.For("b")
-		must(t)(lim.TryFillup(t.Context(), b, 10))
-		failing.Store(true)
-		var accepted, failed atomic.Int64
-		var all sync.WaitGroup
-		for range 60 {
-			all.Go(func() {
-				switch st, err := lim.Wait(t.Context(), b, 1); {
-				case err == nil && st.Accepted:
-					accepted.Add(1)
-				case errors.Is(err, brim.ErrUnavailable):
-					failed.Add(1)
-				default:
-					t.Errorf("accepted %v, %v", st.Accepted, err)
+	for _, panics := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			var failing atomic.Bool
+			s := &asked{Store: inMemory(t), fail: func(nth int64, op store.Op) error {
+				fails := failing.Load() && op.Mode == store.IfFits && nth%3 == 0 || op.Amount == 7 && op.Mode == store.Ask
+				switch {
+				case fails && panics:
+					panic(store.ErrUnavailable)
+				case fails:
+					return store.ErrUnavailable
 				}
-			})
-			synctest.Wait()
-		}
-		if st, err := lim.Wait(t.Context(), b, 7); !errors.Is(err, brim.ErrUnavailable) || st.Accepted {
-			t.Errorf("the question of a newcomer fails: accepted %v, %v", st.Accepted, err)
-		}
-		all.Wait()
-		if accepted.Load() == 0 || failed.Load() == 0 || accepted.Load()+failed.Load() != 60 {
-			t.Errorf("%d accepted, %d failed of 60", accepted.Load(), failed.Load())
-		}
-		failing.Store(false)
-		if st := must(t)(lim.Wait(t.Context(), b, 1)); !st.Accepted {
-			t.Error("the line stands still after failures")
-		}
-	})
-}
-
-// TestWaitOverPanickingStore sees that a panic of the store ends the wait of its caller alone.
-func TestWaitOverPanickingStore(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var panicking atomic.Bool
-		s := &asked{Store: inMemory(t), fail: func(_ int64, op store.Op) error {
-			if op.Mode == store.IfFits && panicking.CompareAndSwap(true, false) {
-				panic("boom")
-			}
-			return nil
-		}}
-		lim := brim.New(s, nil)
-		b := tens.For("b")
-		must(t)(lim.TryFillup(t.Context(), b, 10))
-		var accepted, panicked atomic.Int64
-		var all sync.WaitGroup
-		for range 3 {
-			all.Go(func() {
+				return nil
+			}}
+			lim := brim.New(s, nil)
+			b := tens.For("b")
+			must(t)(lim.TryFillup(t.Context(), b, 10))
+			failing.Store(true)
+			wait := func(n float64) (st brim.State, err error) {
 				defer func() {
-					if recover() != nil {
-						panicked.Add(1)
+					if p := recover(); p != nil {
+						err = p.(error)
 					}
 				}()
-				if st, err := lim.Wait(t.Context(), b, 1); err == nil && st.Accepted {
-					accepted.Add(1)
-				}
-			})
-			synctest.Wait()
-		}
-		panicking.Store(true) // the first of the line meets it
-		all.Wait()
-		if accepted.Load() != 2 || panicked.Load() != 1 {
-			t.Errorf("%d accepted, %d panicked; want 2 and 1", accepted.Load(), panicked.Load())
-		}
-	})
+				return lim.Wait(t.Context(), b, n)
+			}
+			var accepted, failed atomic.Int64
+			var all sync.WaitGroup
+			for range 60 {
+				all.Go(func() {
+					switch st, err := wait(1); {
+					case err == nil && st.Accepted:
+						accepted.Add(1)
+					case errors.Is(err, brim.ErrUnavailable):
+						failed.Add(1)
+					default:
+						t.Errorf("accepted %v, %v", st.Accepted, err)
+					}
+				})
+				synctest.Wait()
+			}
+			if st, err := wait(7); !errors.Is(err, brim.ErrUnavailable) || st.Accepted {
+				t.Errorf("the question of a newcomer fails: accepted %v, %v", st.Accepted, err)
+			}
+			all.Wait()
+			if accepted.Load() == 0 || failed.Load() == 0 || accepted.Load()+failed.Load() != 60 {
+				t.Errorf("%d accepted, %d failed of 60", accepted.Load(), failed.Load())
+			}
+			failing.Store(false)
+			if st := must(t)(wait(1)); !st.Accepted {
+				t.Error("the line stands still after failures")
+			}
+		})
+	}
 }
