@@ -75,16 +75,6 @@ func TestDated(t *testing.T) {
 	}
 }
 
-// TestAddedNow: an entry that is dated at its own time is a part of its own, and corrects nothing.
-func TestAddedNow(t *testing.T) {
-	for _, c := range []struct{ dated, part, want int64 }{{0, 0, 0}, {0, 2, 2}, {100, 0, 5}, {100, 2, 2}, {99, 2, 2}, {99, 0, 0}} {
-		a := &account{budget: &checkedBudget{}, time: 100, seq: 4}
-		if _, err := a.addDated(ledger.Entry{Part: c.part}, c.dated); err != nil || a.added[0].Part != c.want {
-			t.Errorf("dated %d, with part %d: %d, %v; want %d", c.dated, c.part, a.added[0].Part, err, c.want)
-		}
-	}
-}
-
 // TestWatches: an account that is stored names each window that entries will leave, once, and
 // the time up to which they have left.
 func TestWatches(t *testing.T) {
@@ -114,60 +104,6 @@ func TestWatches(t *testing.T) {
 		a := &account{time: 100, tallies: c.tallies}
 		if got := a.stored().Watch; !slices.Equal(got, c.want) {
 			t.Errorf("%s: %v, want %v", c.name, got, c.want)
-		}
-	}
-}
-
-// TestWaitAfter: a wait that a Duration cannot hold is endless.
-func TestWaitAfter(t *testing.T) {
-	const longest = int64(store.Never) / 1000 // microseconds
-	for _, c := range []struct {
-		at, now int64
-		want    time.Duration
-	}{
-		{100, 100, 0},
-		{101, 100, time.Microsecond},
-		{longest + 1, 1, time.Duration(longest) * time.Microsecond},
-		{longest + 2, 1, store.Never},
-		{maxTime, 0, store.Never},
-		{maxTime, maxTime - 1, store.Never},
-	} {
-		if got := (wait{at: c.at}).after(c.now); got != c.want {
-			t.Errorf("from %d to %d: %v, want %v", c.now, c.at, got, c.want)
-		}
-	}
-}
-
-// TestLongestPeriods: a period is taken to be two days longer than in a zone without changes. No
-// change of a zone is longer, and Prune keeps no entry for longer than that.
-func TestLongestPeriods(t *testing.T) {
-	for period, days := range map[Period]time.Duration{Day: 1, Week: 7, Month: 31, Year: 366} {
-		if got, want := period.longest(), (days+2)*24*time.Hour; got != want {
-			t.Errorf("period %d: %v, want %v", period, got, want)
-		}
-	}
-}
-
-// TestDefaultLimitIsForgotten: an account that has the usual limit again stores none of its own.
-func TestDefaultLimitIsForgotten(t *testing.T) {
-	a := &account{}
-	for _, c := range []struct {
-		limit RuleLimit
-		want  []string
-	}{
-		{RuleLimit{Rule: "b", Amount: Money{5, "EUR"}}, []string{"b"}},
-		{RuleLimit{Rule: "a", Default: true}, []string{"b"}},
-		{RuleLimit{Rule: "c", Amount: Money{5, "EUR"}, Until: time.UnixMicro(1)}, []string{"b", "c"}},
-		{RuleLimit{Rule: "b", Default: true}, []string{"c"}},
-		{RuleLimit{Rule: "c", Default: true}, nil},
-	} {
-		a.setLimit(&c.limit)
-		var got []string
-		for _, l := range a.own {
-			got = append(got, l.rule)
-		}
-		if !slices.Equal(got, c.want) {
-			t.Errorf("after %+v: limits of %q, want %q", c.limit, got, c.want)
 		}
 	}
 }

@@ -3,13 +3,11 @@ package spend_test
 import (
 	"errors"
 	"fmt"
-	"math"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/brimgo/brim/spend"
-	"github.com/brimgo/brim/spend/ledger"
 	"github.com/brimgo/brim/spend/memledger"
 	"github.com/brimgo/brim/store"
 )
@@ -31,6 +29,7 @@ func TestLastGoodBudgets(t *testing.T) {
 			"the largest bucket",
 			spend.Leaky("r", cents(store.MaxAmount), time.Hour), spend.Leaky("r", cents(store.MaxAmount+1), time.Hour),
 		},
+		{"the slowest leak", spend.Leaky("r", cents(1), century), spend.Leaky("r", cents(1), century+1)},
 		{
 			"the fastest leak",
 			spend.Leaky("r", cents(store.MaxAmount), time.Second), spend.Leaky("r", cents(store.MaxAmount), time.Second/2),
@@ -108,13 +107,7 @@ func TestLastGoodBudgets(t *testing.T) {
 
 // TestLastGoodRequest has every field of a request at its bound.
 func TestLastGoodRequest(t *testing.T) {
-	l := newTestLedger(t)
-	b, err := spend.New(l, spend.Budget{Name: "cards", Currency: "EUR", Rules: []spend.Rule{
-		spend.Leaky("leaky", cents(store.MaxAmount), time.Hour),
-	}}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := budgets(t, newTestLedger(t), spend.Leaky("leaky", cents(store.MaxAmount), time.Hour))
 	tags := map[string]string{strings.Repeat("t", 64): strings.Repeat("v", 256)}
 	for i := range 15 {
 		tags[fmt.Sprint(i)] = ""
@@ -135,75 +128,47 @@ func TestLastGoodRequest(t *testing.T) {
 			t.Errorf("a capture of all, held for %v: %v", ttl, err)
 		}
 	}
+	approve(t)(b.Freeze(t.Context(), spend.FreezeRequest{ID: "f", Account: "a", Reason: strings.Repeat("r", 256)}))
 }
 
 // TestVerifyAfterPrune: Verify proves what the entries that are left can prove.
 func TestVerifyAfterPrune(t *testing.T) {
 	l := newTestLedger(t)
-	b, err := spend.New(l, spend.Budget{Name: "cards", Currency: "EUR", Rules: []spend.Rule{
-		spend.Rolling("window", cents(1000), 200*day), spend.Leaky("leaky", cents(1<<40), 1<<30*time.Second),
-	}}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	charge := func(id string) {
-		t.Helper()
-		if d, err := b.Charge(t.Context(), spend.Request{ID: id, Account: "a", Amount: cents(100)}); err != nil || !d.Approved {
-			t.Fatalf("%+v, %v", d, err)
-		}
-	}
-	verify := func(when string, want error) {
-		t.Helper()
-		if err := b.Verify(t.Context(), "a"); !errors.Is(err, want) {
-			t.Errorf("Verify %s: %v; want %v", when, err, want)
-		}
-	}
-	verify("of an account that does not exist", nil)
-	charge("1")
-	verify("of one entry", nil)
+	b := budgets(t, l, spend.Rolling("window", cents(1000), 200*day), spend.Leaky("leaky", cents(1<<40), 1<<30*time.Second))
+	sound(t, b) // the account does not exist
+	charge(t, b, "1", 100)
+	sound(t, b)
 	l.now = l.now.Add(250 * day)
-	charge("2")
+	charge(t, b, "2", 100)
 	l.now = l.now.Add(100 * day)
-	if _, err := b.Prune(t.Context()); err != nil {
-		t.Fatal(err)
+	prune(t, b)
+	if got := left(t, b, "a"); got != "[spend]" {
+		t.Fatalf("the entries left are %s; want the second spend", got)
 	}
-	if left, err := l.Ledger.History(t.Context(), "cards/a", ledger.Position{}, 9); err != nil || len(left) != 1 {
-		t.Fatalf("%d entries are left, %v; want 1", len(left), err)
+	sound(t, b)
+	l.damage(oneMore("2"))
+	if err := b.Verify(t.Context(), "a"); !errors.Is(err, store.ErrCorrupt) {
+		t.Errorf("Verify with another amount: %v; want ErrCorrupt", err)
 	}
-	verify("after the first entry was pruned", nil)
-	l.wrap = func(snap ledger.Snapshot) ledger.Snapshot {
-		return &snapshot{Snapshot: snap, since: func(e []ledger.Entry) []ledger.Entry { e[0].Used++; return e }}
-	}
-	verify("with another amount", store.ErrCorrupt)
 	l.wrap = nil
 	l.now = l.now.Add(300 * day)
-	if _, err := b.Prune(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	verify("after all entries were pruned", nil)
-	charge("3")
-	verify("of a new entry after old ones were pruned", nil)
+	prune(t, b)
+	sound(t, b) // without any entry
+	charge(t, b, "3", 100)
+	sound(t, b)
 }
 
-// TestDefaultKeepIDs: without an option, an ID is known for 90 days.
+// TestDefaultKeepIDs: without an option, an ID is known for 90 days, and its entry stays as long.
 func TestDefaultKeepIDs(t *testing.T) {
 	l := newTestLedger(t)
-	_, b := everyRule(t, l)
-	if _, err := b.Charge(t.Context(), spend.Request{ID: "s", Account: "a", Amount: cents(1)}); err != nil {
-		t.Fatal(err)
-	}
-	l.now = l.now.Add(90 * day)
-	for _, want := range []int64{0, 1} {
-		if done, err := b.Prune(t.Context()); err != nil || done.Requests != want {
-			t.Errorf("after 90 days and %d microseconds: %+v, %v; want %d IDs removed", want, done, err, want)
+	b := budgets(t, l, spend.Rolling("window", cents(1), day))
+	charge(t, b, "s", 1)
+	l.now = l.now.Add(90*day - time.Microsecond)
+	for i, want := range []spend.PruneResult{{}, {}, {Requests: 1}} {
+		done, err := b.Prune(t.Context())
+		if err != nil || done != want || (i == 0) != (left(t, b, "a") == "[spend]") {
+			t.Errorf("after 90 days and %d microseconds: %+v, %v, and the entries are %s", i-1, done, err, left(t, b, "a"))
 		}
 		l.now = l.now.Add(time.Microsecond)
-	}
-}
-
-// TestDifferenceOutOfRange: a difference of money never wraps around.
-func TestDifferenceOutOfRange(t *testing.T) {
-	if m, err := cents(math.MinInt64).Sub(cents(1)); !errors.Is(err, spend.ErrAmount) || m != (spend.Money{}) {
-		t.Errorf("the lowest amount less a cent: %v, %v; want ErrAmount", m, err)
 	}
 }

@@ -235,7 +235,6 @@ func (b *Budgets) find(name string) (*checkedBudget, error) {
 // return: a spend then commits or rolls back together with your rows.
 func (b *Budgets) With(l ledger.Ledger) *Budgets {
 	other := *b
-	// A rollback takes back entries that the transaction's declines have seen.
 	other.ledger = l
 	return &other
 }

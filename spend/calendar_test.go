@@ -103,32 +103,12 @@ func TestPeriods(t *testing.T) {
 			at: "2024-03-31T01:00:00Z", start: "2024-03-31T01:00:00Z", end: "2024-04-01T01:00:00Z",
 		},
 		{
-			name: "29 February", why: "29 February is a day of its own", zone: "UTC", period: Day,
-			at: "2028-02-29T12:00:00Z", start: "2028-02-29T00:00:00Z", end: "2028-03-01T00:00:00Z",
-		},
-		{
 			name: "February of a leap year", why: "it has 29 days", zone: "UTC", period: Month,
 			at: "2028-02-29T12:00:00Z", start: "2028-02-01T00:00:00Z", end: "2028-03-01T00:00:00Z",
 		},
 		{
 			name: "February of 2100", why: "2100 is no leap year", zone: "UTC", period: Month,
 			at: "2100-02-28T12:00:00Z", start: "2100-02-01T00:00:00Z", end: "2100-03-01T00:00:00Z",
-		},
-		{
-			name: "the end of a month of 31 days",
-			why:  "the next month has fewer days",
-			zone: "Europe/Berlin", period: Month,
-			at: "2026-01-31T22:59:59Z", start: "2025-12-31T23:00:00Z", end: "2026-01-31T23:00:00Z",
-		},
-		{
-			name: "a month with a change of clocks",
-			why:  "March in Berlin lacks an hour",
-			zone: "Europe/Berlin", period: Month,
-			at: "2026-03-31T21:59:59Z", start: "2026-02-28T23:00:00Z", end: "2026-03-31T22:00:00Z",
-		},
-		{
-			name: "a year", why: "it begins at midnight in its zone", zone: "Asia/Tokyo", period: Year,
-			at: "2025-12-31T15:00:00Z", start: "2025-12-31T15:00:00Z", end: "2026-12-31T15:00:00Z",
 		},
 		{
 			name: "a week", why: "weeks start on Monday", zone: "UTC", period: Week, week: time.Monday,
@@ -139,18 +119,6 @@ func TestPeriods(t *testing.T) {
 			why:  "WeekStarting sets the first day",
 			zone: "UTC", period: Week, week: time.Sunday,
 			at: "2026-03-01T12:00:00Z", start: "2026-03-01T00:00:00Z", end: "2026-03-08T00:00:00Z",
-		},
-		{
-			name: "a week over the turn of the year",
-			why:  "a week that lies in two years has seven days, too",
-			zone: "UTC", period: Week, week: time.Monday,
-			at: "2027-01-01T00:00:00Z", start: "2026-12-28T00:00:00Z", end: "2027-01-04T00:00:00Z",
-		},
-		{
-			name: "a week with a change of clocks",
-			why:  "it has 167 hours",
-			zone: "Europe/Berlin", period: Week, week: time.Monday,
-			at: "2026-03-29T12:00:00Z", start: "2026-03-22T23:00:00Z", end: "2026-03-29T22:00:00Z",
 		},
 		{
 			name: "a day from four o'clock",
@@ -174,11 +142,6 @@ func TestPeriods(t *testing.T) {
 			name: "a week from Wednesday at noon", why: "the time is that of the first day",
 			zone: "UTC", period: Week, week: time.Wednesday, clock: 12 * time.Hour,
 			at: "2026-03-04T11:59:59Z", start: "2026-02-25T12:00:00Z", end: "2026-03-04T12:00:00Z",
-		},
-		{
-			name: "a month from the 15th", why: "the first days belong to the period of the month before",
-			zone: "UTC", period: Month, day: 15,
-			at: "2026-03-14T23:59:59Z", start: "2026-02-15T00:00:00Z", end: "2026-03-15T00:00:00Z",
 		},
 		{
 			name: "a month from the 31st", why: "February has no such day, so it starts on its last",
@@ -257,7 +220,8 @@ func anchored(zone *time.Location) (rules []Rule) {
 // TestPeriodsOfAnOracle compares the periods with those of another computation: at an instant, the
 // earliest local time from then on, less the time at which days start, tells the date by which the
 // instant counts. The oracle goes back from 2036 in steps of five minutes, in which all changes of
-// clocks since 1972 lie, and keeps that minimum.
+// clocks since 1972 lie, and keeps that minimum. A period ends where the next one starts, and lasts no
+// longer than Prune keeps its entries.
 func TestPeriodsOfAnOracle(t *testing.T) {
 	const step = 5 * time.Minute
 	years := seed.Attempts(2, 65) // some of them by day
@@ -299,7 +263,8 @@ func TestPeriodsOfAnOracle(t *testing.T) {
 				}
 				name := label(r, earliest)
 				start, end := r.periodAt(us)
-				if begun := last.name == "" || start < last.start; begun != (name != last.name) || end <= us {
+				if begun := last.name == "" || start < last.start; begun != (name != last.name) || end <= us ||
+					last.name != "" && begun && end != last.start || end-start > r.reach() {
 					t.Fatalf("%s, period %d from %+v: %v is in the period from %v to %v, before that from %v; by the oracle in those of %q and %q",
 						zone, r.period, r.anchor, at, time.UnixMicro(start).UTC(), time.UnixMicro(end).UTC(),
 						time.UnixMicro(last.start).UTC(), name, last.name)
@@ -323,29 +288,6 @@ func label(r *Rule, local time.Time) string {
 		if r.period == Day || r.period == Week && d.Weekday() == r.anchor.week ||
 			r.period == Month && (d.Day() == r.anchor.day || last && d.Day() < r.anchor.day) {
 			return d.Format(time.DateOnly)
-		}
-	}
-}
-
-// Periods follow one another without a gap, in every zone, from 1990 to 2030.
-func TestPeriodsAreContiguous(t *testing.T) {
-	for _, name := range zones {
-		zone, err := time.LoadLocation(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, r := range anchored(zone) {
-			at := time.Date(1990, 1, 1, 0, 0, 0, 0, time.UTC).UnixMicro()
-			_, end := r.periodAt(at)
-			for n := 0; n < seed.Attempts(400, 20_000) && end < time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC).UnixMicro(); n++ {
-				start, next := r.periodAt(end)
-				before, last := r.periodAt(end - 1)
-				if start != end || next <= end || last != end || before >= end {
-					t.Fatalf("%s, period %d from %+v: at %v the period is %v to %v, and just before it ends at %v", name, r.period, r.anchor,
-						time.UnixMicro(end).UTC(), time.UnixMicro(start).UTC(), time.UnixMicro(next).UTC(), time.UnixMicro(last).UTC())
-				}
-				end = next
-			}
 		}
 	}
 }

@@ -6,33 +6,8 @@ import (
 	"time"
 
 	"github.com/brimgo/brim/spend"
-	"github.com/brimgo/brim/spend/ledger"
 	"github.com/brimgo/brim/store"
 )
-
-// lines returns the entries of an account, newest first.
-func lines(t *testing.T, b *spend.Budgets, account string) (list []spend.Entry) {
-	t.Helper()
-	for e, err := range b.History(t.Context(), account, nil) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		list = append(list, e)
-	}
-	return list
-}
-
-// figures compares the figures of the only rule of an account.
-func figures(t *testing.T, b *spend.Budgets, account string, used, held int64) {
-	t.Helper()
-	list, err := b.Remaining(t.Context(), account)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if u := list[0]; u.Used.Minor != used || u.Held.Minor != held {
-		t.Errorf("account %s: %d used and %d held; want %d and %d", account, u.Used.Minor, u.Held.Minor, used, held)
-	}
-}
 
 // TestForwardJump: the clock jumps an hour ahead while one account decides, and comes back. The
 // time of that account stays ahead. No other account follows it, and RetryAfter counts from the
@@ -75,9 +50,7 @@ func TestForwardJump(t *testing.T) {
 					t.Errorf("account %s: the entry is of %v and dated %v, want %v", account, e.At, e.Dated, at)
 				}
 			}
-			if _, err := b.Refund(t.Context(), spend.RefundRequest{ID: "3", SpendID: "2", Amount: cents(1)}); err != nil {
-				t.Fatal(err)
-			}
+			refund(t, b, "2", 1)
 			for account, at := range map[string]time.Time{"a": start.Add(time.Hour), "b": start} {
 				if e := lines(t, b, account)[0]; e.Kind != "refund" || !e.Dated.Equal(at) {
 					t.Errorf("account %s: %+v; want a refund dated %v", account, e, at)
@@ -99,18 +72,13 @@ func TestExpiredInOneAccount(t *testing.T) {
 	r := spend.Request{
 		ID: "h", Account: "a", Also: []spend.Account{{Budget: "cards", Name: "b"}}, Amount: cents(10), TTL: time.Minute,
 	}
-	if d, err := b.Authorize(t.Context(), r); err != nil || !d.Approved {
-		t.Fatal(d, err)
-	}
+	approve(t)(b.Authorize(t.Context(), r))
 	l.now = start.Add(time.Hour)
 	charge(t, b, "1", 1)
 	l.now = start.Add(time.Second)
 	figures(t, b, "a", 1, 0)
 	figures(t, b, "b", 0, 10)
-	capture := spend.CaptureRequest{ID: "c", HoldID: "h", Amount: cents(7), Force: true}
-	if d, err := b.Capture(t.Context(), capture); err != nil || !d.Approved {
-		t.Fatal(d, err)
-	}
+	capture(t, b, spend.CaptureRequest{HoldID: "h", Amount: cents(7), Force: true})
 	for range 2 {
 		figures(t, b, "a", 8, 0)
 		figures(t, b, "b", 7, 0)
@@ -118,6 +86,9 @@ func TestExpiredInOneAccount(t *testing.T) {
 			if err := b.Verify(t.Context(), account); err != nil {
 				t.Error(err)
 			}
+		}
+		if open, err := b.Holds(t.Context(), "b"); err != nil || len(open) != 0 {
+			t.Errorf("%+v, %v; want no open hold", open, err)
 		}
 		l.now = start.Add(2 * time.Hour)
 		if d, err := b.Charge(t.Context(), spend.Request{ID: "2", Account: "b", Amount: cents(100)}); err != nil || d.Approved {
@@ -157,9 +128,7 @@ func TestZones(t *testing.T) {
 		figures(t, c.in, "a", c.used+int64(i), 0)
 		charge(t, c.in, "z"+string(rune('0'+i)), 1)
 		figures(t, c.in, "a", c.used+int64(i)+1, 0)
-		if err := c.in.Verify(t.Context(), "a"); err != nil {
-			t.Error(err)
-		}
+		sound(t, c.in)
 	}
 	at(24 + 30) // the 3rd of March in UTC and in the west
 	figures(t, utc, "a", 0, 0)
@@ -188,17 +157,7 @@ func TestLeakyChanges(t *testing.T) {
 	}
 	b := budgets(t, l, rules[0])
 	charge(t, b, "last", 1)
-	last := lines(t, b, "a")[0].Seq
-	l.wrap = func(snap ledger.Snapshot) ledger.Snapshot {
-		return &snapshot{Snapshot: snap, since: func(list []ledger.Entry) []ledger.Entry {
-			for i := range list {
-				if list[i].Seq == last {
-					list[i].Used++
-				}
-			}
-			return list
-		}}
-	}
+	l.damage(oneMore("last"))
 	if err := b.Verify(t.Context(), "a"); !errors.Is(err, store.ErrCorrupt) {
 		t.Errorf("an entry after the last change has another amount than the bucket: %v; want ErrCorrupt", err)
 	}

@@ -1,33 +1,12 @@
 package spend_test
 
 import (
-	"errors"
 	"fmt"
 	"testing"
 	"time"
 
 	"github.com/brimgo/brim/spend"
-	"github.com/brimgo/brim/spend/ledger"
-	"github.com/brimgo/brim/store"
 )
-
-// credit gives account a a credit.
-func credit(t *testing.T, b *spend.Budgets, id string, n int64) {
-	t.Helper()
-	d, err := b.Credit(t.Context(), spend.Request{ID: id, Account: "a", Amount: cents(n)})
-	if err != nil || !d.Approved {
-		t.Fatalf("credit %s: %+v, %v", id, d, err)
-	}
-}
-
-// refund gives a part of a spend back.
-func refund(t *testing.T, b *spend.Budgets, spendID string, n int64) {
-	t.Helper()
-	d, err := b.Refund(t.Context(), spend.RefundRequest{ID: "refund of " + spendID, SpendID: spendID, Amount: cents(n)})
-	if err != nil || !d.Approved {
-		t.Fatalf("refund of %s: %+v, %v", spendID, d, err)
-	}
-}
 
 // TestMissedRefund: a rule that counts a refund later than another process has decided it counts it as
 // of that time. A spend that had left the window by then takes its paid units along, and its refund
@@ -43,76 +22,33 @@ func TestMissedRefund(t *testing.T) {
 		{"of the other spend", map[string]int64{"second": 10}, 30},
 		{"of both", map[string]int64{"first": 60, "second": 10}, 30},
 	} {
-		l := newTestLedger(t)
-		older := budgets(t, l, spend.Lifetime("ever", cents(1000)))
-		newer := budgets(t, l, spend.Rolling("window", cents(100), day).CountsCredits())
-		charge(t, newer, "first", 60)
-		l.now = l.now.Add(12 * time.Hour)
-		charge(t, newer, "second", 40)
-		credit(t, newer, "credit", 60)
-		if got := used(t, newer); got != 40 {
-			t.Errorf("%s: %d cents are used after the credit, want 40", c.name, got)
-		}
-		l.now = l.now.Add(13 * time.Hour)
-		for _, id := range [...]string{"first", "second"} {
-			if n := c.refunds[id]; n > 0 {
-				refund(t, older, id, n)
-			}
-		}
-		if got := used(t, newer); got != c.want {
-			t.Errorf("%s: %d cents are used, want %d", c.name, got, c.want)
-		}
-		// The same again, stored by a decision.
-		charge(t, newer, "third", 1)
-		if got := used(t, newer); got != c.want+1 {
-			t.Errorf("%s: %d cents are used after a charge, want %d", c.name, got, c.want+1)
-		}
-		if err := newer.Verify(t.Context(), "a"); err != nil {
-			t.Errorf("%s: %v", c.name, err)
-		}
-	}
-}
-
-// onceFailing is a Snapshot whose first read of entries fails.
-type onceFailing struct {
-	ledger.Snapshot
-	failed bool
-}
-
-func (s *onceFailing) Entries(account string, after, upto int64, limit int) ([]ledger.Entry, int64, error) {
-	if !s.failed {
-		s.failed = true
-		return nil, 0, store.ErrUnavailable
-	}
-	return s.Snapshot.Entries(account, after, upto, limit)
-}
-
-// TestFirstReadFails: a call whose first read of entries fails has an error, although the ledger
-// would answer the next read.
-func TestFirstReadFails(t *testing.T) {
-	for name, call := range map[string]func(*testing.T, *testLedger) error{
-		"a refund that the rule has missed": func(t *testing.T, l *testLedger) error {
+		t.Run(c.name, func(t *testing.T) {
+			l := newTestLedger(t)
 			older := budgets(t, l, spend.Lifetime("ever", cents(1000)))
 			newer := budgets(t, l, spend.Rolling("window", cents(100), day).CountsCredits())
-			charge(t, newer, "s", 60)
+			charge(t, newer, "first", 60)
+			l.now = l.now.Add(12 * time.Hour)
+			charge(t, newer, "second", 40)
 			credit(t, newer, "credit", 60)
-			l.now = l.now.Add(25 * time.Hour)
-			refund(t, older, "s", 60)
-			l.wrap = func(snap ledger.Snapshot) ledger.Snapshot { return &onceFailing{Snapshot: snap} }
-			_, err := newer.Charge(t.Context(), spend.Request{ID: "c", Account: "a", Amount: cents(1)})
-			return err
-		},
-		"the values of a rule": func(t *testing.T, l *testLedger) error {
-			b := budgets(t, l, spend.Rolling("window", cents(100), day).Per("merchant"))
-			charge(t, b, "s", 60)
-			l.wrap = func(snap ledger.Snapshot) ledger.Snapshot { return &onceFailing{Snapshot: snap} }
-			_, err := b.Remaining(t.Context(), "a")
-			return err
-		},
-	} {
-		if err := call(t, newTestLedger(t)); !errors.Is(err, store.ErrUnavailable) {
-			t.Errorf("%s: %v; want ErrUnavailable", name, err)
-		}
+			if got := used(t, newer); got != 40 {
+				t.Errorf("%d cents are used after the credit, want 40", got)
+			}
+			l.now = l.now.Add(13 * time.Hour)
+			for _, id := range [...]string{"first", "second"} {
+				if n := c.refunds[id]; n > 0 {
+					refund(t, older, id, n)
+				}
+			}
+			if got := used(t, newer); got != c.want {
+				t.Errorf("%d cents are used, want %d", got, c.want)
+			}
+			// The same again, stored by a decision.
+			charge(t, newer, "third", 1)
+			if got := used(t, newer); got != c.want+1 {
+				t.Errorf("%d cents are used after a charge, want %d", got, c.want+1)
+			}
+			sound(t, newer)
+		})
 	}
 }
 
@@ -157,8 +93,8 @@ func TestOneCentPaid(t *testing.T) {
 	}
 }
 
-// TestValuesAreReadOnce: Remaining reads the entries of a window once for all values, the holds once
-// for all rules, and each value grows when its oldest entry leaves.
+// TestValuesAreReadOnce: Remaining reads the entries of a window once for all values, and each value
+// grows when its oldest entry leaves.
 func TestValuesAreReadOnce(t *testing.T) {
 	l := newTestLedger(t)
 	b := budgets(t, l, spend.Rolling("window", cents(100), day).Per("merchant"), spend.Rolling("all", cents(100), day))
@@ -176,8 +112,7 @@ func TestValuesAreReadOnce(t *testing.T) {
 	if d, err := b.Authorize(t.Context(), h); err != nil || !d.Approved {
 		t.Fatal(d, err)
 	}
-	entries, holds := 0, 0
-	l.wrap = func(snap ledger.Snapshot) ledger.Snapshot { return counted{snap, &entries, &holds} }
+	reads := l.failing(0, nil)
 	list, err := b.Remaining(t.Context(), "a")
 	if err != nil || len(list) != 4 {
 		t.Fatalf("%+v, %v; want three values, and the rule for all", list, err)
@@ -194,23 +129,7 @@ func TestValuesAreReadOnce(t *testing.T) {
 			t.Errorf("rule %s, value %q: more remains at %v, want %v", u.Rule, u.Value, u.GrowsAt, at)
 		}
 	}
-	if entries != 2 || holds != 0 {
-		t.Errorf("%d reads of entries and %d of holds; want 2, one for each rule, and 0", entries, holds)
+	if *reads != 3 {
+		t.Errorf("%d reads; want 3: of the account, and of the entries for each rule", *reads)
 	}
-}
-
-// counted is a Snapshot that counts the reads of entries and of holds.
-type counted struct {
-	ledger.Snapshot
-	entries, holds *int
-}
-
-func (s counted) Entries(account string, after, upto int64, limit int) ([]ledger.Entry, int64, error) {
-	*s.entries++
-	return s.Snapshot.Entries(account, after, upto, limit)
-}
-
-func (s counted) Holds(account string, upto int64, limit int) ([]ledger.Request, int64, error) {
-	*s.holds++
-	return s.Snapshot.Holds(account, upto, limit)
 }

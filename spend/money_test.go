@@ -126,9 +126,9 @@ func TestMoneyArithmetic(t *testing.T) {
 			t.Errorf("%d + %d = %v, %v; want ErrAmount", c.a, c.b, m, err)
 		}
 	}
-	for _, n := range []int64{-1, 0} {
-		if m, err := eur(n).Sub(eur(math.MinInt64)); !errors.Is(err, spend.ErrAmount) {
-			t.Errorf("%v, %v; want ErrAmount", m, err)
+	for _, c := range []struct{ a, b int64 }{{-1, math.MinInt64}, {0, math.MinInt64}, {math.MinInt64, 1}} {
+		if m, err := eur(c.a).Sub(eur(c.b)); !errors.Is(err, spend.ErrAmount) || m != (spend.Money{}) {
+			t.Errorf("%d - %d = %v, %v; want ErrAmount", c.a, c.b, m, err)
 		}
 	}
 	if _, err := eur(1).Add(spend.Money{Minor: 1, Currency: "USD"}); !errors.Is(err, spend.ErrCurrency) {

@@ -3,63 +3,12 @@ package spend_test
 import (
 	"errors"
 	"fmt"
-	"reflect"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/brimgo/brim/spend"
 )
-
-// TestAmounts: a decision tells the money that its request has moved.
-func TestAmounts(t *testing.T) {
-	l := newTestLedger(t)
-	b := budgets(t, l, spend.Lifetime("ever", cents(100)))
-	ctx := t.Context()
-	for _, c := range []struct {
-		name string
-		call func() (spend.Decision, error)
-		want spend.Money
-	}{
-		{"hold", func() (spend.Decision, error) {
-			return b.Authorize(ctx, spend.Request{ID: "h", Account: "a", Amount: cents(50)})
-		}, cents(50)},
-		{"increase", func() (spend.Decision, error) {
-			return b.Increase(ctx, spend.IncreaseRequest{ID: "i", HoldID: "h", Amount: cents(20)})
-		}, cents(20)},
-		{"increase, declined", func() (spend.Decision, error) {
-			return b.Increase(ctx, spend.IncreaseRequest{ID: "j", HoldID: "h", Amount: cents(31)})
-		}, spend.Money{}},
-		{"decrease", func() (spend.Decision, error) {
-			return b.Decrease(ctx, spend.DecreaseRequest{ID: "d", HoldID: "h", Amount: cents(10)})
-		}, cents(10)},
-		{"capture", func() (spend.Decision, error) {
-			return b.Capture(ctx, spend.CaptureRequest{ID: "c", HoldID: "h", Amount: cents(5)})
-		}, cents(5)},
-		{"refund", func() (spend.Decision, error) {
-			return b.Refund(ctx, spend.RefundRequest{ID: "r", SpendID: "h", Amount: cents(3)})
-		}, cents(3)},
-		{"void", func() (spend.Decision, error) {
-			return b.Void(ctx, spend.VoidRequest{ID: "v", HoldID: "h"})
-		}, spend.Money{}},
-	} {
-		if d, err := c.call(); err != nil || d.Amount != c.want {
-			t.Errorf("%s: %v, %v; want %v", c.name, d.Amount, err, c.want)
-		}
-	}
-	// The entry of a spend of one cent tells its amount; one of an unfreezing has none.
-	charge(t, b, "one", 1)
-	if e := lines(t, b, "a")[0]; e.SpendAmount != cents(1) {
-		t.Errorf("the entry of a spend of one cent has the amount %v", e.SpendAmount)
-	}
-	if _, err := b.Unfreeze(ctx, spend.FreezeRequest{ID: "u", Account: "a"}); err != nil {
-		t.Fatal(err)
-	}
-	if e := lines(t, b, "a")[0]; e.SpendAmount != (spend.Money{}) {
-		t.Errorf("the entry of an unfreezing has the amount %v of a spend", e.SpendAmount)
-	}
-}
 
 // TestDecreaseOfParts releases the newest part first, to the last cent, and passes over parts of
 // which nothing is held.
@@ -67,13 +16,9 @@ func TestDecreaseOfParts(t *testing.T) {
 	l := newTestLedger(t)
 	b := budgets(t, l, spend.Lifetime("ever", cents(100)))
 	hold(t, b, "h", 10, time.Hour)
-	if d, err := b.Increase(t.Context(), spend.IncreaseRequest{ID: "i", HoldID: "h", Amount: cents(5)}); err != nil || !d.Approved {
-		t.Fatal(d, err)
-	}
+	increase(t, b, "h", 5)
 	for i, n := range []int64{1, 6, 1, 3} {
-		if _, err := b.Decrease(t.Context(), spend.DecreaseRequest{ID: fmt.Sprint(i), HoldID: "h", Amount: cents(n)}); err != nil {
-			t.Fatal(err)
-		}
+		approve(t)(b.Decrease(t.Context(), spend.DecreaseRequest{ID: fmt.Sprint(i), HoldID: "h", Amount: cents(n)}))
 	}
 	figures(t, b, "a", 0, 4)
 	var got []string
@@ -92,10 +37,7 @@ func TestForcedCaptureCountsOnce(t *testing.T) {
 	l := newTestLedger(t)
 	b := budgets(t, l, spend.Count("often", 5, day))
 	hold(t, b, "h", 10, time.Hour)
-	c := spend.CaptureRequest{ID: "c", HoldID: "h", Amount: cents(11), Force: true}
-	if d, err := b.Capture(t.Context(), c); err != nil || !d.Approved {
-		t.Fatal(d, err)
-	}
+	capture(t, b, spend.CaptureRequest{HoldID: "h", Amount: cents(11), Force: true})
 	figures(t, b, "a", 1, 0)
 }
 
@@ -105,53 +47,8 @@ func TestLateAtTheExpiry(t *testing.T) {
 	b := budgets(t, l, spend.Lifetime("ever", cents(100)))
 	hold(t, b, "h", 10, time.Hour)
 	l.now = l.now.Add(time.Hour)
-	c := spend.CaptureRequest{ID: "c", HoldID: "h", Amount: cents(7), Force: true}
-	if d, err := b.Capture(t.Context(), c); err != nil || !d.Approved {
-		t.Fatal(d, err)
-	}
+	capture(t, b, spend.CaptureRequest{HoldID: "h", Amount: cents(7), Force: true})
 	figures(t, b, "a", 7, 0)
-}
-
-// TestLateInOneAccount: a hold that has expired in one account and is captured late is no open hold
-// of the other account.
-func TestLateInOneAccount(t *testing.T) {
-	l := newTestLedger(t)
-	b := budgets(t, l, spend.Lifetime("ever", cents(100)))
-	start := l.now
-	r := spend.Request{
-		ID: "h", Account: "a", Also: []spend.Account{{Budget: "cards", Name: "b"}}, Amount: cents(10), TTL: time.Minute,
-	}
-	if d, err := b.Authorize(t.Context(), r); err != nil || !d.Approved {
-		t.Fatal(d, err)
-	}
-	l.now = start.Add(time.Hour)
-	charge(t, b, "1", 1)
-	l.now = start
-	c := spend.CaptureRequest{ID: "c", HoldID: "h", Amount: cents(7), Force: true}
-	if d, err := b.Capture(t.Context(), c); err != nil || !d.Approved {
-		t.Fatal(d, err)
-	}
-	if open, err := b.Holds(t.Context(), "b"); err != nil || len(open) != 0 {
-		t.Errorf("%+v, %v; want no open hold", open, err)
-	}
-}
-
-// TestExtendToTheSameExpiry: an extension that changes nothing does not lose the hold.
-func TestExtendToTheSameExpiry(t *testing.T) {
-	l := newTestLedger(t)
-	w := &watcher{Ledger: l}
-	b := budgets(t, w, spend.Lifetime("ever", cents(100)))
-	hold(t, b, "h", 10, time.Hour)
-	if _, err := b.Extend(t.Context(), spend.ExtendRequest{ID: "e", HoldID: "h", TTL: time.Hour}); err != nil {
-		t.Fatal(err)
-	}
-	// A ledger that first creates holds and then deletes others would lose a hold that is in both lists.
-	if c := w.changes; len(c.Opened) != 0 || len(c.Closed) != 0 {
-		t.Errorf("the extension creates %v and deletes %v, want neither", c.Opened, c.Closed)
-	}
-	figures(t, b, "a", 0, 10)
-	l.now = l.now.Add(time.Hour)
-	figures(t, b, "a", 0, 0)
 }
 
 // TestCreditOfAccounts: a credit reaches every account, to the last cent.
@@ -160,14 +57,10 @@ func TestCreditOfAccounts(t *testing.T) {
 	w := &watcher{Ledger: l}
 	b := budgets(t, w, spend.Lifetime("ever", cents(100)).CountsCredits())
 	r := spend.Request{ID: "s", Account: "a", Amount: cents(5), Also: []spend.Account{{Budget: "cards", Name: "b"}}}
-	if d, err := b.Charge(t.Context(), r); err != nil || !d.Approved {
-		t.Fatal(d, err)
-	}
+	approve(t)(b.Charge(t.Context(), r))
 	for i := range int64(2) {
 		r.ID, r.Amount = fmt.Sprint(i), cents(1)
-		if d, err := b.Credit(t.Context(), r); err != nil || !d.Approved {
-			t.Fatal(d, err)
-		}
+		approve(t)(b.Credit(t.Context(), r))
 		figures(t, b, "a", 4-i, 0)
 		figures(t, b, "b", 4-i, 0)
 	}
@@ -211,11 +104,11 @@ func TestUpToFindsTheLargest(t *testing.T) {
 	}
 }
 
-// TestDatesOfRecords: a record is dated within 2^53 microseconds of 1970.
-func TestDatesOfRecords(t *testing.T) {
+// TestFurthestTimes: the date of a record and the end of a limit are within 2^53 microseconds of 1970.
+func TestFurthestTimes(t *testing.T) {
 	for _, c := range []struct {
-		dated time.Time
-		ok    bool
+		at time.Time
+		ok bool
 	}{
 		{time.UnixMicro(-1<<53 - 1), false},
 		{time.UnixMicro(-1 << 53), true},
@@ -227,32 +120,14 @@ func TestDatesOfRecords(t *testing.T) {
 		l := newTestLedger(t)
 		l.now = time.UnixMicro(1<<53 + 1)
 		b := budgets(t, l, spend.Lifetime("ever", cents(100)))
-		_, err := b.Record(t.Context(), spend.Request{ID: "r", Account: "a", Amount: cents(1), Dated: c.dated.UTC()})
-		if (err == nil) != c.ok || err != nil && !errors.Is(err, spend.ErrRequest) {
-			t.Errorf("a record of %v: %v; want that it passes is %v", c.dated.UTC(), err, c.ok)
+		_, err := b.Record(t.Context(), spend.Request{ID: "r", Account: "a", Amount: cents(1), Dated: c.at.UTC()})
+		_, limitErr := b.SetLimits(t.Context(), spend.LimitsRequest{ID: "l", Account: "a", Limits: []spend.RuleLimit{
+			{Rule: "ever", Amount: cents(1), Until: c.at.UTC()},
+		}})
+		for what, err := range map[string]error{"a record of": err, "a limit until": limitErr} {
+			if (err == nil) != c.ok || err != nil && !errors.Is(err, spend.ErrRequest) {
+				t.Errorf("%s %v: %v; want that it passes is %v", what, c.at.UTC(), err, c.ok)
+			}
 		}
-	}
-}
-
-// TestSetLimits: the decision shows the new limit, and its ID belongs to these limits.
-func TestSetLimits(t *testing.T) {
-	l := newTestLedger(t)
-	b := budgets(t, l, spend.Lifetime("ever", cents(100)))
-	r := spend.LimitsRequest{ID: "l", Account: "a", Limits: []spend.RuleLimit{{Rule: "ever", Amount: cents(50)}}}
-	d, err := b.SetLimits(t.Context(), r)
-	if err != nil || d.Remaining[0].Limit != cents(50) || d.Remaining[0].Remaining != cents(50) {
-		t.Errorf("%+v, %v; want the limit that was set", d.Remaining, err)
-	}
-	d.Replayed = true
-	if again, err := b.SetLimits(t.Context(), r); err != nil || !reflect.DeepEqual(again, d) {
-		t.Errorf("the same again: %+v, %v; want %+v", again, err, d)
-	}
-	r.Limits[0].Amount = cents(60)
-	if _, err := b.SetLimits(t.Context(), r); !errors.Is(err, spend.ErrIDReused) {
-		t.Errorf("another limit with the same ID: %v; want ErrIDReused", err)
-	}
-	f := spend.FreezeRequest{ID: "f", Account: "a", Reason: strings.Repeat("r", 256)}
-	if _, err := b.Freeze(t.Context(), f); err != nil {
-		t.Errorf("a reason of 256 bytes: %v", err)
 	}
 }

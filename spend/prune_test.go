@@ -14,26 +14,10 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// left returns the kinds of the entries that an account still has, newest first.
-func left(t *testing.T, b *spend.Budgets, account string) string {
-	t.Helper()
-	var kinds []string
-	for _, e := range lines(t, b, account) {
-		kinds = append(kinds, e.Kind)
-	}
-	return fmt.Sprint(kinds)
-}
-
 // TestPruneKeepsOpenHolds: Prune keeps the entries of open holds and all that follow them, and no
 // others.
 func TestPruneKeepsOpenHolds(t *testing.T) {
 	const ttl = 100 * day
-	capture := func(b *spend.Budgets, n int64) {
-		d, err := b.Capture(t.Context(), spend.CaptureRequest{ID: "c", HoldID: "h", Amount: cents(n)})
-		if err != nil || !d.Approved {
-			t.Fatal(d, err)
-		}
-	}
 	for _, c := range []struct {
 		name  string
 		hold  int64
@@ -46,105 +30,27 @@ func TestPruneKeepsOpenHolds(t *testing.T) {
 		{"a hold that has expired", 1, nil, ttl + day, "[expire]"},
 		{"a hold whose first part is captured", 5, func(l *testLedger, b *spend.Budgets) {
 			l.now = l.now.Add(time.Hour)
-			d, err := b.Increase(t.Context(), spend.IncreaseRequest{ID: "i", HoldID: "h", Amount: cents(1)})
-			if err != nil || !d.Approved {
-				t.Fatal(d, err)
-			}
-			capture(b, 5)
+			increase(t, b, "h", 1)
+			capture(t, b, spend.CaptureRequest{HoldID: "h", Amount: cents(5)})
 		}, ttl - time.Microsecond, "[capture increase authorize]"},
 	} {
-		l := newTestLedger(t)
-		b := budgets(t, l, spend.Rolling("window", cents(1000), day))
-		start := l.now
-		charge(t, b, "before", 1)
-		l.now = l.now.Add(time.Microsecond)
-		hold(t, b, "h", c.hold, ttl-time.Microsecond)
-		if c.then != nil {
-			c.then(l, b)
-		}
-		l.now = start.Add(c.after)
-		if _, err := b.Prune(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		if got := left(t, b, "a"); got != c.want {
-			t.Errorf("%s: the entries left are %s, want %s", c.name, got, c.want)
-		}
-		if err := b.Verify(t.Context(), "a"); err != nil {
-			t.Errorf("%s: %v", c.name, err)
-		}
-	}
-}
-
-// TestRuleAfterPrune: a rule that begins after Prune counts no correction whose entry is gone. A
-// refund or a release would make room otherwise.
-func TestRuleAfterPrune(t *testing.T) {
-	approved := func(d spend.Decision, err error) {
-		t.Helper()
-		if err != nil || !d.Approved {
-			t.Fatal(d, err)
-		}
-	}
-	refund := func(b *spend.Budgets, id string) {
-		approved(b.Refund(t.Context(), spend.RefundRequest{ID: "refund " + id, SpendID: id, Amount: cents(20)}))
-	}
-	// Nothing happens for 50 days between begin and correct, and before Prune. Prune then
-	// removes the entries of begin.
-	for name, c := range map[string]struct {
-		begin, correct func(b *spend.Budgets)
-	}{
-		"a refund": {
-			begin:   func(b *spend.Budgets) { charge(t, b, "s", 50) },
-			correct: func(b *spend.Budgets) { refund(b, "s") },
-		},
-		"a capture and a refund": {
-			begin: func(b *spend.Budgets) { hold(t, b, "s", 50, 60*day) },
-			correct: func(b *spend.Budgets) {
-				approved(b.Capture(t.Context(), spend.CaptureRequest{ID: "c", HoldID: "s", Amount: cents(40), Final: true}))
-				refund(b, "s")
-			},
-		},
-		"a hold that is voided": {
-			begin:   func(b *spend.Budgets) { hold(t, b, "s", 50, 60*day) },
-			correct: func(b *spend.Budgets) { approved(b.Void(t.Context(), spend.VoidRequest{ID: "v", HoldID: "s"})) },
-		},
-	} {
-		for _, rule := range []spend.Rule{
-			spend.Rolling("year", cents(100), 365*day), spend.Lifetime("ever", cents(100)),
-			spend.Calendar("of the year", cents(100), spend.Year, time.UTC), spend.Count("times", 100, 365*day),
-		} {
+		t.Run(c.name, func(t *testing.T) {
 			l := newTestLedger(t)
-			window := spend.Rolling("window", cents(1000), day)
-			b := budgets(t, l, window)
-			c.begin(b)
-			l.now = l.now.Add(50 * day)
-			c.correct(b)
-			charge(t, b, "kept", 10)
-			l.now = l.now.Add(50 * day)
-			if _, err := b.Prune(t.Context()); err != nil {
-				t.Fatal(err)
+			b := budgets(t, l, spend.Rolling("window", cents(1000), day))
+			start := l.now
+			charge(t, b, "before", 1)
+			l.now = l.now.Add(time.Microsecond)
+			hold(t, b, "h", c.hold, ttl-time.Microsecond)
+			if c.then != nil {
+				c.then(l, b)
 			}
-			longer := budgets(t, l, window, rule)
-			charge(t, longer, "new", 1)
-			for i := range 3 {
-				list, err := longer.Remaining(t.Context(), "a")
-				if err != nil {
-					t.Fatal(err)
-				}
-				u, want := list[1], int64(11)
-				if u.Rule == "times" {
-					want = 2
-				}
-				if i == 0 && u.Used.Minor != want || u.Used.Minor < 0 || u.Held.Minor != 0 {
-					t.Errorf("%s, turn %d: rule %q counts %d used and %d held; want %d and 0 at first, and never less than 0",
-						name, i, u.Rule, u.Used.Minor, u.Held.Minor, want)
-				}
-				if err := longer.Verify(t.Context(), "a"); err != nil {
-					t.Errorf("%s, turn %d: rule %q: %v", name, i, u.Rule, err)
-				}
-				l.now = l.now.Add(290 * day)
-				charge(t, longer, fmt.Sprint("later", i), 1)
+			l.now = start.Add(c.after)
+			prune(t, b)
+			if got := left(t, b, "a"); got != c.want {
+				t.Errorf("the entries left are %s, want %s", got, c.want)
 			}
-		}
+			sound(t, b)
+		})
 	}
 }
 
@@ -170,13 +76,10 @@ func TestPruneBesideANewRule(t *testing.T) {
 		t.Errorf("the entries left are %s, want both spends", got)
 	}
 	l.now = l.now.Add(150 * day)
-	list, err := other.Remaining(t.Context(), "a")
-	if err != nil || list[1].Used.Minor != 1 {
-		t.Errorf("%+v, %v; want 1 used, because the other spend has left the window", list, err)
+	if list := remaining(t, other, "a"); list[1].Used.Minor != 1 {
+		t.Errorf("%+v; want 1 used, because the other spend has left the window", list)
 	}
-	if err := other.Verify(t.Context(), "a"); err != nil {
-		t.Error(err)
-	}
+	sound(t, other)
 }
 
 // joining is a ledger that decides two jobs in one transaction when the second one comes.
@@ -210,9 +113,7 @@ func TestPruneTogether(t *testing.T) {
 	l.now = l.now.Add(95 * day)
 	both := &joining{Ledger: l.Ledger}
 	for _, process := range []*spend.Budgets{b, longer} {
-		if _, err := process.With(both).Prune(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		prune(t, process.With(both))
 	}
 	if got := left(t, b, "a"); got != "[]" {
 		t.Fatalf("the entries left are %s; want none", got)
@@ -220,39 +121,6 @@ func TestPruneTogether(t *testing.T) {
 	r := spend.Request{ID: "r", Account: "a", Amount: cents(1), Dated: l.now.Add(-110 * day)}
 	if _, err := longer.Record(t.Context(), r); !errors.Is(err, spend.ErrRequest) {
 		t.Errorf("a record of a date whose entries are gone: %v; want ErrRequest", err)
-	}
-}
-
-// TestPruneFails: if Prune cannot read the account or its holds, the account keeps all entries.
-func TestPruneFails(t *testing.T) {
-	broken := errors.New("broken")
-	for fails := 1; ; fails++ {
-		l := newTestLedger(t)
-		b := budgets(t, l, spend.Rolling("window", cents(1000), day))
-		hold(t, b, "h", 1, 200*day)
-		l.now = l.now.Add(100 * day)
-		reads := 0
-		l.wrap = func(snap ledger.Snapshot) ledger.Snapshot {
-			return &snapshot{Snapshot: snap, read: func() error {
-				if reads++; reads == fails {
-					return broken
-				}
-				return nil
-			}}
-		}
-		_, err := b.Prune(t.Context())
-		if got := left(t, b, "a"); got != "[authorize]" {
-			t.Errorf("with a failure of read %d, the entries left are %s, want the authorization", fails, got)
-		}
-		if reads < fails {
-			if err != nil || fails < 3 {
-				t.Errorf("%v after %d reads; want at least two reads, and no error without a failure", err, reads)
-			}
-			break
-		}
-		if !errors.Is(err, broken) {
-			t.Errorf("Prune with a failure of read %d: %v; want the error", fails, err)
-		}
 	}
 }
 
@@ -264,13 +132,9 @@ func TestPruneBesideDamage(t *testing.T) {
 	b, other := budgets(t, l, window), budgets(t, l, window, spend.Rolling("long", cents(1000), 300*day))
 	charge(t, b, "1", 1)
 	r := spend.Request{ID: "2", Account: "b", Amount: cents(1)}
-	if d, err := other.Authorize(t.Context(), r); err != nil || !d.Approved {
-		t.Fatal(d, err)
-	}
+	approve(t)(other.Authorize(t.Context(), r))
 	r.ID, r.Account = "3", "c"
-	if d, err := b.Charge(t.Context(), r); err != nil || !d.Approved {
-		t.Fatal(d, err)
-	}
+	approve(t)(b.Charge(t.Context(), r))
 	l.wrap = func(snap ledger.Snapshot) ledger.Snapshot {
 		return &snapshot{Snapshot: snap, account: func(a ledger.Account) ledger.Account {
 			if a.Key == "cards/a" {
@@ -327,9 +191,7 @@ func TestPruneForARule(t *testing.T) {
 		if l.now = l.now.Add(c.after); c.decides {
 			charge(t, b, "new", 1)
 		}
-		if _, err := b.Prune(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		prune(t, b)
 		if got := left(t, b, "a"); got != c.want {
 			t.Errorf("%s: the entries left are %s, want %s", name, got, c.want)
 		}
@@ -371,9 +233,7 @@ func TestPruneVisitsDueAccounts(t *testing.T) {
 		b = b.With(counting)
 		for n := range 100 {
 			before := counting.n
-			if _, err := b.Prune(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			prune(t, b)
 			if counting.n > before {
 				visited = append(visited, n)
 			}
@@ -392,9 +252,7 @@ func TestPruneOfManyValues(t *testing.T) {
 	old, b := budgets(t, l, spend.PerTransaction("one", cents(10))), budgets(t, l, spend.Lifetime("each", cents(10)).Per("shop"))
 	for i := range 1001 {
 		r := spend.Request{ID: fmt.Sprint(i), Account: "a", Amount: cents(5), Tags: map[string]string{"shop": fmt.Sprint(i)}, TTL: time.Hour}
-		if d, err := old.Authorize(t.Context(), r); err != nil || !d.Approved {
-			t.Fatal(d, err)
-		}
+		approve(t)(old.Authorize(t.Context(), r))
 	}
 	l.now = l.now.Add(2 * time.Hour)
 	charge(t, b, "s", 1)
@@ -416,15 +274,11 @@ func TestPruneManyOfOneTime(t *testing.T) {
 		charge(t, b, fmt.Sprint(i), 1)
 	}
 	l.now = l.now.Add(90 * day)
-	if _, err := b.Prune(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	prune(t, b)
 	if got, left := used(t, b), l.entries(t); got != n || len(left) != 0 {
 		t.Errorf("%d cents are used and %d entries are left; want %d and none", got, len(left), n)
 	}
-	if err := b.Verify(t.Context(), "a"); err != nil {
-		t.Error(err)
-	}
+	sound(t, b)
 }
 
 // TestPruneOfAnIdleAccount: an account that nobody uses after its last hold has expired keeps no
@@ -445,10 +299,9 @@ func TestPruneOfAnIdleAccount(t *testing.T) {
 					b := budgets(t, l, rule, spend.Rolling("retired", cents(100), day))
 					charge(t, b, "s", 60)
 					credit(t, b, "c", 20)
-					d, err := b.Authorize(t.Context(), spend.Request{ID: "h", Account: "a", Amount: cents(7), TTL: day, OnExpiry: end})
-					if err != nil || !d.Approved {
-						t.Fatal(d, err)
-					}
+					approve(t)(b.Authorize(t.Context(), spend.Request{
+						ID: "h", Account: "a", Amount: cents(7), TTL: day, OnExpiry: end,
+					}))
 				}
 				for n := range 3 {
 					idle.now, twin.now = idle.now.Add(years/3), twin.now.Add(years/3)
@@ -457,18 +310,14 @@ func TestPruneOfAnIdleAccount(t *testing.T) {
 							t.Fatal(had, err)
 						}
 					}
-					if _, err := budgets(t, idle, pruned).Prune(t.Context()); err != nil {
-						t.Fatal(err)
-					}
+					prune(t, budgets(t, idle, pruned))
 				}
 				if left := idle.entries(t); len(left) > 0 {
 					t.Errorf("%s, expiry %d: %d entries are left of an account that nobody uses", name, end, len(left))
 				}
 				for n := range 2 {
 					b := budgets(t, idle, rule)
-					if err := b.Verify(t.Context(), "a"); err != nil {
-						t.Errorf("%s, expiry %d: %v", name, end, err)
-					}
+					sound(t, b)
 					if got, want := used(t, b), used(t, budgets(t, twin, rule)); got != want {
 						t.Errorf("%s, expiry %d: %d cents are used; want %d, as without Prune", name, end, got, want)
 					}
@@ -487,20 +336,13 @@ func TestPruneKeepsPaidUnits(t *testing.T) {
 	pruned, twin := newTestLedger(t), newTestLedger(t)
 	for _, l := range []*testLedger{pruned, twin} {
 		charge(t, budgets(t, l, rule), "paid", 3)
-		if d, err := budgets(t, l, rule).Credit(t.Context(), spend.Request{ID: "c", Account: "a", Amount: cents(3)}); err != nil || !d.Approved {
-			t.Fatal(d, err)
-		}
+		credit(t, budgets(t, l, rule), "c", 3)
 		l.now = l.now.Add(70 * day)
 		charge(t, budgets(t, l, other), "later", 5)
-		d, err := budgets(t, l, other).Refund(t.Context(), spend.RefundRequest{ID: "r", SpendID: "paid", Amount: cents(3)})
-		if err != nil || !d.Approved {
-			t.Fatal(d, err)
-		}
+		refund(t, budgets(t, l, other), "paid", 3)
 		l.now = l.now.Add(80 * day)
 	}
-	if _, err := budgets(t, pruned, rule).Prune(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	prune(t, budgets(t, pruned, rule))
 	if got, want := used(t, budgets(t, pruned, rule)), used(t, budgets(t, twin, rule)); got != want || want != 2 {
 		t.Errorf("%d cents are used after Prune, and %d without; want 2", got, want)
 	}

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"strings"
+	"slices"
 	"testing"
 	"time"
 
@@ -68,30 +68,23 @@ func TestDamagedAnswers(t *testing.T) {
 	if d, err := decodeAnswer(&ledger.Request{Accounts: keys, Answer: answer}); err != nil || len(d.Declines) != 1 {
 		t.Fatalf("the answer as it was: %+v, %v", d, err)
 	}
-	beyond := append([]byte{}, answer...)
+	beyond := slices.Clone(answer)
 	beyond[len(beyond)-5] = 2 // the rule of the last decline is now 1, and the rest still 0
 	share := whole
 	share.Crossed = []Crossing{{usage, 80}}
 	shareBeyond := encodeAnswer(&share, keys)
 	shareBeyond[len(shareBeyond)-3] = 2 // the rule of the share
+	shareBefore := slices.Clone(shareBeyond)
+	shareBefore[len(shareBefore)-3] = 1 // which is -1
 	for name, r := range map[string]ledger.Request{
 		"an account before the first": {Accounts: keys, Answer: encodeAnswer(&whole, []string{"cards/b"})},
 		"an account after the last":   {Accounts: keys, Answer: encodeAnswer(&whole, []string{"cards/b", "cards/a"})},
 		"a rule after the last":       {Accounts: keys, Answer: beyond},
 		"a share of such a rule":      {Accounts: keys, Answer: shareBeyond},
+		"a share before the first":    {Accounts: keys, Answer: shareBefore},
 	} {
 		if d, err := decodeAnswer(&r); !errors.Is(err, store.ErrCorrupt) {
 			t.Errorf("%s: %+v, %v; want ErrCorrupt", name, d, err)
-		}
-	}
-}
-
-// TestNewDecoder: bytes of another format, and no bytes, are damaged from the start.
-func TestNewDecoder(t *testing.T) {
-	for b, says := range map[string]string{"\x01": "has format 1", "\x05": "has format 5", "": "ends too early"} {
-		d := newDecoder("a test", []byte(b))
-		if !errors.Is(d.Err, store.ErrCorrupt) || !strings.Contains(d.Err.Error(), says) {
-			t.Errorf("%q: %v; want an error that says %q", b, d.Err, says)
 		}
 	}
 }

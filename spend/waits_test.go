@@ -1,7 +1,6 @@
 package spend_test
 
 import (
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"testing"
@@ -9,7 +8,6 @@ import (
 
 	"github.com/brimgo/brim/internal/seed"
 	"github.com/brimgo/brim/spend"
-	"github.com/brimgo/brim/spend/ledger"
 	"github.com/brimgo/brim/store"
 )
 
@@ -37,10 +35,7 @@ func TestWaitsAreTheShortest(t *testing.T) {
 		if r.IntN(2) == 0 {
 			rule = rule.Matching("kind", "some")
 		}
-		b, err := spend.New(l, spend.Budget{Name: "cards", Currency: "EUR", Rules: []spend.Rule{rule}}, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := budgets(t, l, rule)
 		tag := map[string]string{"kind": "some"}
 		var spends []string
 		for step := range 40 {
@@ -74,65 +69,47 @@ func TestWaitsAreTheShortest(t *testing.T) {
 				t.Fatal(err)
 			}
 			now := l.now
-			list, err := b.Remaining(t.Context(), "a")
-			if err != nil {
-				t.Fatal(err)
-			}
-			for i, u := range list {
+			for i, u := range remaining(t, b, "a") {
 				if u.GrowsAt.IsZero() {
 					continue
 				}
 				grows[u.Rule]++
 				l.now = u.GrowsAt
-				after, err := b.Remaining(t.Context(), "a")
-				if err != nil {
-					t.Fatal(err)
-				}
+				after := remaining(t, b, "a")[i].Remaining
 				l.now = l.now.Add(-time.Microsecond)
-				before, err := b.Remaining(t.Context(), "a")
-				if err != nil {
-					t.Fatal(err)
-				}
-				if after[i].Remaining.Minor <= u.Remaining.Minor || before[i].Remaining.Minor > u.Remaining.Minor {
+				before := remaining(t, b, "a")[i].Remaining
+				if after.Minor <= u.Remaining.Minor || before.Minor > u.Remaining.Minor {
 					t.Fatalf("BRIM_SEED=%d, step %d, rule %s: %v remains, %v at GrowsAt, and %v a microsecond before",
-						n, step, u.Rule, u.Remaining, after[i].Remaining, before[i].Remaining)
+						n, step, u.Rule, u.Remaining, after, before)
 				}
 			}
 			l.now = now
 		}
-		if err := b.Verify(t.Context(), "a"); err != nil {
-			t.Fatalf("BRIM_SEED=%d: %v", n, err)
-		}
-		for e, err := range b.History(t.Context(), "a", nil) {
-			if err != nil {
-				t.Fatal(err)
-			}
+		sound(t, b)
+		for _, e := range lines(t, b, "a") {
 			if empty := e.Used.Minor == 0 && e.Held.Minor == 0; empty != (e.Kind == "decline") {
 				t.Fatalf("BRIM_SEED=%d: %+v; want a change of money in each entry but those of declines", n, e)
 			}
 		}
 		// The waits of declines, for every amount.
 		for amount := int64(1); amount <= 130; amount += 3 {
-			ask := spend.Request{Account: "a", Amount: cents(amount), Tags: tag}
-			d, err := b.AbleToAccept(t.Context(), ask)
-			if err != nil {
-				t.Fatal(err)
+			ask := func() spend.Decision {
+				d, err := b.AbleToAccept(t.Context(), spend.Request{Account: "a", Amount: cents(amount), Tags: tag})
+				if err != nil {
+					t.Fatal(err)
+				}
+				return d
 			}
+			d := ask()
 			if d.Approved || d.RetryAfter == store.Never {
 				continue
 			}
 			waits[d.Declines[0].Rule]++
 			now := l.now
 			l.now = now.Add(d.RetryAfter)
-			after, err := b.AbleToAccept(t.Context(), ask)
-			if err != nil {
-				t.Fatal(err)
-			}
+			after := ask()
 			l.now = l.now.Add(-time.Microsecond)
-			before, err := b.AbleToAccept(t.Context(), ask)
-			if err != nil {
-				t.Fatal(err)
-			}
+			before := ask()
 			if l.now = now; !after.Approved && !d.Declines[0].AtLeast || before.Approved {
 				t.Fatalf("BRIM_SEED=%d, rule %s: %d cents have RetryAfter %v; approved then: %v, and a microsecond before: %v",
 					n, d.Declines[0].Rule, amount, d.RetryAfter, after.Approved, before.Approved)
@@ -170,50 +147,20 @@ func TestGrowsAtOfDecisions(t *testing.T) {
 		{"calendar, with nothing but a hold", spend.Calendar("r", cents(100), spend.Day, time.UTC), 0, 1, 0},
 	} {
 		l := newTestLedger(t)
-		b, err := spend.New(l, spend.Budget{Name: "cards", Currency: "EUR", Rules: []spend.Rule{c.rule}}, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := budgets(t, l, c.rule)
 		if c.spent > 0 {
-			if _, err := b.Charge(t.Context(), spend.Request{ID: "s", Account: "a", Amount: cents(c.spent)}); err != nil {
-				t.Fatal(err)
-			}
+			charge(t, b, "s", c.spent)
 		}
 		if c.hold > 0 {
-			if _, err := b.Authorize(t.Context(), spend.Request{ID: "h", Account: "a", Amount: cents(c.hold)}); err != nil {
-				t.Fatal(err)
-			}
-		}
-		d, err := b.AbleToAccept(t.Context(), spend.Request{Account: "a", Amount: cents(1)})
-		if err != nil {
-			t.Fatal(err)
+			hold(t, b, "h", c.hold, 7*day)
 		}
 		var want time.Time
 		if c.after > 0 {
 			want = l.now.Add(c.after)
 		}
-		if got := d.Remaining[0].GrowsAt; !got.Equal(want) {
+		if got := asked(t, b, 1).Remaining[0].GrowsAt; !got.Equal(want) {
 			t.Errorf("%s: GrowsAt is %v, want %v", c.name, got, want)
 		}
-	}
-}
-
-// TestHorizonBeforeNow fills the horizon of a decline with the entries up to the present. The decline
-// says that it has looked no further.
-func TestHorizonBeforeNow(t *testing.T) {
-	l := newTestLedger(t)
-	b := budgets(t, l, spend.Rolling("window", cents(100), day))
-	charge(t, b, "first", 40)
-	for i := range 31 {
-		l.now = l.now.Add(time.Second)
-		if d, err := b.Charge(t.Context(), spend.Request{ID: fmt.Sprint(i), Account: "a", Amount: cents(101)}); err != nil || d.Approved {
-			t.Fatal(d, err)
-		}
-	}
-	l.now = l.now.Add(time.Second)
-	charge(t, b, "now", 60)
-	if x := asked(t, b, 100).Declines[0]; x.RetryAfter != day-time.Second || !x.AtLeast {
-		t.Errorf("100 cents fit in %v, at least: %v; want a second less than a day, at least", x.RetryAfter, x.AtLeast)
 	}
 }
 
@@ -232,34 +179,6 @@ func TestHoldExpiresInTheDecline(t *testing.T) {
 	}
 }
 
-// TestUnreadEndOfARaise: one rule declines, and another agrees by a raised limit that ends before
-// the first has room. If the entries of the second cannot be read, nobody knows the wait, and the
-// decision fails.
-func TestUnreadEndOfARaise(t *testing.T) {
-	l := newTestLedger(t)
-	rules := []spend.Rule{
-		spend.Calendar("day", cents(100), spend.Day, time.UTC),
-		spend.Rolling("window", cents(50), 2*day).AtMost(cents(200)),
-	}
-	b := budgets(t, l, rules...)
-	_, err := b.SetLimits(t.Context(), spend.LimitsRequest{ID: "1", Account: "a", Limits: []spend.RuleLimit{
-		{Rule: "window", Amount: cents(200), Until: l.now.Add(time.Minute)},
-	}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	charge(t, b, "2", 60)
-	if got := wait(t, b, 50); got != 2*day {
-		t.Errorf("50 cents fit after %v, want two days: when the charge leaves the window", got)
-	}
-	b = budgets(t, l, rules...) // which remembers nothing
-	l.wrap = func(snap ledger.Snapshot) ledger.Snapshot { return unreadEntries{snap} }
-	d, err := b.AbleToAccept(t.Context(), spend.Request{Account: "a", Amount: cents(50)})
-	if !errors.Is(err, store.ErrUnavailable) || len(d.Declines) > 0 {
-		t.Errorf("entries that cannot be read: %+v, %v; want ErrUnavailable alone", d, err)
-	}
-}
-
 // TestEndOfARaiseElsewhere: a raise ends before another rule has room, but its rule does not match
 // the request, so the request does not wait for it.
 func TestEndOfARaiseElsewhere(t *testing.T) {
@@ -268,24 +187,10 @@ func TestEndOfARaiseElsewhere(t *testing.T) {
 		spend.Calendar("day", cents(100), spend.Day, time.UTC),
 		spend.Rolling("travel", cents(50), 2*day).AtMost(cents(200)).Matching("category", "travel"),
 	)
-	_, err := b.SetLimits(t.Context(), spend.LimitsRequest{ID: "1", Account: "a", Limits: []spend.RuleLimit{
-		{Rule: "travel", Amount: cents(200), Until: l.now.Add(time.Minute)},
-	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	setLimit(t, b, "1", spend.RuleLimit{Rule: "travel", Amount: cents(200), Until: l.now.Add(time.Minute)})
 	travel := spend.Request{ID: "2", Account: "a", Amount: cents(60), Tags: map[string]string{"category": "travel"}}
-	if d, err := b.Charge(t.Context(), travel); err != nil || !d.Approved {
-		t.Fatal(d, err)
-	}
+	approve(t)(b.Charge(t.Context(), travel))
 	if got := wait(t, b, 50); got != day/2 {
 		t.Errorf("50 cents for something else fit after %v, want 12h: when the day ends", got)
 	}
-}
-
-// unreadEntries is a Snapshot that cannot read entries.
-type unreadEntries struct{ ledger.Snapshot }
-
-func (unreadEntries) Entries(string, int64, int64, int) ([]ledger.Entry, int64, error) {
-	return nil, 0, store.ErrUnavailable
 }

@@ -76,7 +76,7 @@ func badRequests(s *fixture) (list []mistake) {
 	}
 	for name, also := range map[string][]spend.Account{
 		"a budget that is not there": {{Budget: megabytes, Name: "a"}}, "too many": make([]spend.Account, 16),
-		"an account twice": {{Budget: s.c.name, Name: secret}},
+		"an account twice": {{Budget: s.c.name, Name: secret}}, "a line break": {{Budget: s.c.name, Name: secret + "\n"}},
 	} {
 		add("also: "+name, spend.ErrRequest, payments, func(r *request) { r.also = also })
 	}
@@ -87,6 +87,7 @@ func badRequests(s *fixture) (list []mistake) {
 	for name, tags := range map[string]map[string]string{
 		"a value of 10 MB": {"note": megabytes}, "a name of 10 MB": {megabytes: "x"}, "no name": {"": "x"},
 		"not UTF-8": {"note": "\xff"}, "NUL": {"note": "\x00"}, "17": many,
+		"a value of 257 bytes": {"note": kilobytes[:257]}, "a name of 65 bytes": {kilobytes[:65]: "x"},
 	} {
 		add("tags: "+name, spend.ErrRequest, payments, func(r *request) { r.tags = tags })
 	}
@@ -117,13 +118,14 @@ func badRequests(s *fixture) (list []mistake) {
 		of   string
 		want error
 	}{
-		"of 10 KB": {kilobytes, spend.ErrRequest}, "unknown": {"unknown", spend.ErrUnknownSpend},
+		"none": {"", spend.ErrRequest}, "of 10 KB": {kilobytes, spend.ErrRequest}, "unknown": {"unknown", spend.ErrUnknownSpend},
 		"a declined request": {s.named("refused"), spend.ErrUnknownSpend},
 	} {
 		add("an earlier ID: "+name, c.want, followUps, func(r *request) { r.of = c.of })
 	}
 	add("a spend that was never held", spend.ErrHoldEnded, followUps[:5], func(r *request) { r.of = s.named("spent") })
 	add("more than is held", spend.ErrNotHeld, []string{"decrease", "capture"}, func(r *request) { r.amount = money(101) })
+	add("a negative amount that is final", spend.ErrAmount, []string{"capture"}, func(r *request) { r.amount, r.final = money(-1), true })
 	add("more than was captured", spend.ErrNotCaptured, []string{"refund"}, func(r *request) { r.amount = money(31) })
 	for plan, want := range map[string]error{"unknown": spend.ErrBudget, megabytes: spend.ErrRequest, "\x00": spend.ErrRequest} {
 		add(fmt.Sprintf("a plan %.10q", plan), want, []string{"plan"}, func(r *request) { r.plan = plan })
@@ -182,6 +184,16 @@ func badQuestions(s *fixture) map[string]error {
 	}
 	for name, id := range map[string]string{"no ID": "", "an ID of 10 KB": kilobytes, "an ID that is not UTF-8": "\xff"} {
 		_, errs["Get: "+name] = s.b.Get(ctx, id)
+	}
+	for name, o := range map[string]*spend.HistoryOptions{
+		"a negative limit": {Limit: -1}, "a negative position": {Before: spend.Entry{Seq: -1}},
+	} {
+		for _, err := range s.b.History(ctx, "card", o) {
+			errs["History: "+name] = err
+		}
+	}
+	for name, r := range map[string][2]string{"no rule": {"", "r"}, "no reason": {"old", ""}, "a line break": {"old", "r\n"}} {
+		_, errs["ForgetRule: "+name] = s.b.ForgetRule(ctx, r[0], r[1])
 	}
 	_, errs["ForBudget"] = s.b.ForBudget(megabytes)
 	return errs

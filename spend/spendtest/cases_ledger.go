@@ -73,15 +73,15 @@ func ledgerCases() []testCase {
 					var got []string
 					list := s.history(nil)
 					for _, e := range list {
-						got = append(got, fmt.Sprintf("%d %s %d/%d/%d %v %v %s", e.Seq, e.Kind,
-							e.Amount.Minor, e.Used.Minor, e.Held.Minor, e.Dated.Equal(e.At), e.Refused, e.Tags["reason"]))
+						got = append(got, fmt.Sprintf("%d %s %d/%d/%d %v %v %v %s", e.Seq, e.Kind, e.Amount.Minor, e.Used.Minor,
+							e.Held.Minor, e.SpendAmount, e.Dated.Equal(e.At), e.Refused, e.Tags["reason"]))
 					}
 					if want := []string{
-						"5 freeze 0/0/0 true [] lost",
-						"4 release 400/0/-400 false [] ",
-						"3 capture 200/200/-200 false [] ",
-						"2 decline 500/0/0 true [month] ",
-						"1 authorize 600/0/600 true [] ",
+						"5 freeze 0/0/0 0 true [] lost",
+						"4 release 400/0/-400 6.00 EUR false [] ",
+						"3 capture 200/200/-200 6.00 EUR false [] ",
+						"2 decline 500/0/0 5.00 EUR true [month] ",
+						"1 authorize 600/0/600 6.00 EUR true [] ",
 					}; !slices.Equal(got, want) {
 						s.Fatalf("history is %q; want %q", got, want)
 					}
@@ -142,6 +142,11 @@ func ledgerCases() []testCase {
 					for i := range 450 {
 						if len(list) != 450 || list[i].Seq != int64(450-i) {
 							s.Fatalf("%d entries of 450, and entry %d is %+v", len(list), i, list[i])
+						}
+					}
+					for _, limit := range []int{1, 400, 401} { // some are whole pages
+						if page := s.history(&spend.HistoryOptions{Limit: limit}); len(page) != limit {
+							s.Errorf("a history of %d entries; want %d", len(page), limit)
 						}
 					}
 				}),
@@ -270,6 +275,7 @@ func ledgerCases() []testCase {
 				month(1000).AtMost(money(2000)), spend.Calendar("calendar", money(1000), spend.Month, time.UTC), leaky(1024),
 				spend.Lifetime("ever", money(5000)), spend.Count("often", 9, 30*days),
 			},
+			others: map[string][]spend.Rule{"new": {spend.Lifetime("new", money(5000))}},
 			steps: []step{
 				at(-100 * days), charge(100), record(7).ago(10 * days), limit(spend.RuleLimit{Rule: "month", Amount: money(900)}),
 				shows(107, 0, 793), after(20 * days), shows(100, 0, 800), raise("month", 2000, 80*days),
@@ -278,6 +284,7 @@ func ledgerCases() []testCase {
 						s.Errorf("GrowsAt is %v; want 1970", u.GrowsAt)
 					}
 				}),
+				by("new"), shows(307, 0, 5000-307), by(""),
 				at(-time.Hour), authorize("h", 50).lasting(time.Hour), charge(10).as("c"), charge(10).as("c").again(),
 				authorize("voided", 20), void("voided"), at(-time.Microsecond), shows(210, 50, 1740),
 				at(0), charge(30).as("now"), at(time.Second), shows(40, 0, 860), shows(30, 0, 970, "calendar"), refund("now", 5),
@@ -320,7 +327,10 @@ func ledgerCases() []testCase {
 // sequences prune too, but not in these ways.
 func pruneCases() []testCase {
 	single := []spend.Rule{spend.PerTransaction("single", money(1<<20))}
-	yearly := map[string][]spend.Rule{"year": {spend.Rolling("year", money(1000), 365*days)}}
+	yearly := map[string][]spend.Rule{"year": {
+		spend.Rolling("year", money(1000), 365*days), spend.Lifetime("ever", money(1000)),
+		spend.Calendar("calendar", money(1000), spend.Year, time.UTC), spend.Count("often", 9, 365*days),
+	}}
 	return []testCase{
 		{
 			name:  "prune and open holds",
@@ -329,7 +339,8 @@ func pruneCases() []testCase {
 			steps: []step{
 				charge(100), after(days), authorize("h", 300).lasting(300 * days), after(days), charge(50), after(100 * days),
 				prune(0, 2), by("year"), shows(50, 300, 650), by(""), increase("h", 1), by("year"), shows(50, 301, 649), by(""),
-				void("h"), by("year"), shows(50, 0, 950), sound(5),
+				void("h"), by("year"), shows(50, 0, 950), shows(50, 0, 950, "ever"), shows(50, 0, 950, "calendar"),
+				shows(1, 0, 8, "often"), sound(5),
 			},
 		},
 		{
@@ -340,7 +351,8 @@ func pruneCases() []testCase {
 				charge(400).as("charged"), authorize("hold", 300).lasting(60 * days), after(20 * days),
 				authorize("open", 50).lasting(300 * days), after(days), increase("open", 7), capture("open", 50), after(29 * days),
 				refund("charged", 400), capture("hold", 100).last(), after(70 * days), prune(0, 4), by("year"), shows(50, 7, 943),
-				charge(944).no(200*days, "year"), charge(943), after(365 * days), shows(0, 0, 1000), sound(8),
+				shows(50, 7, 943, "ever"), shows(50, 7, 943, "calendar"),
+				charge(944).no(200*days, "year", "ever", "calendar"), charge(943), after(365 * days), shows(0, 0, 1000), sound(8),
 			},
 		},
 		{

@@ -119,10 +119,10 @@ func ruleCases() []testCase {
 			name: "a hold expires without a background job", why: "the next decision judges the expiry, once",
 			rules: []spend.Rule{month(1000), leaky(1024)},
 			steps: []step{
-				authorize("h", 1000).lasting(time.Hour), after(time.Hour - time.Microsecond),
+				authorize("h", 1000).lasting(time.Hour), extend("h", time.Hour), after(time.Hour - time.Microsecond),
 				charge(100).no(time.Microsecond, "month", "leaky"), after(time.Microsecond), shows(0, 0, 1000, "month"),
 				shows(0, 0, 1024, "leaky"), capture("h", 1).fails(spend.ErrHoldExpired), void("h").fails(spend.ErrHoldExpired),
-				increase("h", 1).fails(spend.ErrHoldExpired), charge(900), shows(900, 0, 100, "month"), sound(4),
+				increase("h", 1).fails(spend.ErrHoldExpired), charge(900), shows(900, 0, 100, "month"), sound(5),
 			},
 		},
 		{
@@ -158,7 +158,9 @@ func ruleCases() []testCase {
 				capture("r", 1).as("r").fails(spend.ErrIDReused), authorize("r", 100).with("merchant", "a").again(),
 				upTo(1000).down(money(1)).as("u"), upTo(1000).down(money(2)).as("u").fails(spend.ErrIDReused),
 				freeze("lost").as("f"), freeze("lost").as("f").again(), freeze("stolen").as("f").fails(spend.ErrIDReused),
-				shows(900, 100, 0), sound(3),
+				limit(spend.RuleLimit{Rule: "month", Amount: money(999)}).as("l"),
+				limit(spend.RuleLimit{Rule: "month", Amount: money(998)}).as("l").fails(spend.ErrIDReused),
+				shows(900, 100, -1), sound(4),
 			},
 		},
 		{
@@ -367,12 +369,14 @@ func scaleCases() []testCase {
 				amount(charge(0).as("c").paid(spend.Money{Minor: 25_000, Currency: "EUR:4"}).again(), fine(250*cent)),
 				charge(0).as("c").paid(spend.Money{Minor: 25_001, Currency: "EUR:4"}).fails(spend.ErrIDReused),
 				shows(315+250*cent, 0, 750*cent-315, "day"), shows(315+250*cent, 0, 1750*cent-315, "smooth"),
-				authorize("h", 0).paid(fine(100*cent + 1)), increase("h", 1),
+				amount(authorize("h", 0).paid(fine(100*cent+1)), fine(100*cent+1)), amount(increase("h", 1), fine(cent)),
 				capture("h", 0).paid(fine(101*cent + 2)).fails(spend.ErrNotHeld),
-				decrease("h", 0).paid(fine(cent + 1)), capture("h", 40).last(), refund("h", 0).paid(fine(40*cent - 7)),
+				amount(decrease("h", 0).paid(fine(cent+1)), fine(cent+1)), amount(capture("h", 40).last(), fine(40*cent)),
+				amount(refund("h", 0).paid(fine(40*cent-7)), fine(40*cent-7)),
 				shows(322+250*cent, 0, 750*cent-322, "day"),
 				amount(upTo(100_00).down(spend.Money{Minor: 1, Currency: "EUR:3"}), fine(500*cent)),
-				charge(0).paid(fine(250*cent-321)).no(days, "day"), charge(0).paid(fine(250*cent - 322)), shows(1000*cent, 0, 0, "day"),
+				amount(charge(0).paid(fine(250*cent-321)).no(days, "day"), spend.Money{}), charge(0).paid(fine(250*cent - 322)),
+				shows(1000*cent, 0, 0, "day"),
 				check(func(s *fixture) {
 					for _, e := range s.history(nil) {
 						if e.Used.Currency != "EUR:8" || e.Amount.Currency != "EUR:8" {
