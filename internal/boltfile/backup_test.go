@@ -2,9 +2,7 @@ package boltfile
 
 import (
 	"bytes"
-	"context"
 	"errors"
-	"io"
 	"os"
 	"path/filepath"
 	"testing"
@@ -17,9 +15,7 @@ import (
 func backup(t testing.TB, f *File) []byte {
 	t.Helper()
 	s, err := f.Snapshot()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var b bytes.Buffer
 	n, err := s.Backup(t.Context(), &b, nothing)
 	if err != nil || n != int64(b.Len()) {
@@ -83,48 +79,4 @@ func TestWriteNew(t *testing.T) {
 	if b, err := os.ReadFile(path); err != nil || string(b) != "mine" {
 		t.Errorf("the other's file is now %q, %v", b, err)
 	}
-}
-
-// failing is a writer that fails after some bytes.
-type failing struct{ left int }
-
-func (w *failing) Write(b []byte) (int, error) {
-	if w.left -= len(b); w.left < 0 {
-		return 0, io.ErrShortWrite
-	}
-	return len(b), nil
-}
-
-// TestBackupThatFails: a backup that fails leaves no file behind, and the file can go on.
-func TestBackupThatFails(t *testing.T) {
-	f := openTemp(t)
-	mustUpdate(t, f, put("ours", 100))
-	snapshot := func() *Snapshot {
-		t.Helper()
-		s, err := f.Snapshot()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return s
-	}
-	_, err := snapshot().Backup(t.Context(), &failing{left: 5000}, nothing)
-	is(t, "Backup to a writer that fails", err, io.ErrShortWrite)
-	ended, cancel := context.WithCancel(t.Context())
-	cancel()
-	_, err = snapshot().Backup(ended, io.Discard, nothing)
-	is(t, "Backup with a context that has ended", err, context.Canceled)
-	s := snapshot()
-	s.Close()
-	s.Close()
-	mustUpdate(t, f, put("ours", 200))
-	if left, err := filepath.Glob(filepath.Join(filepath.Dir(f.Path()), "*")); err != nil || len(left) != 1 {
-		t.Errorf("%q, %v are beside the file; want the file alone", left, err)
-	}
-	if err := f.Close(); err != nil {
-		t.Fatal(err)
-	}
-	_, err = f.Snapshot()
-	is(t, "Snapshot of a closed file", err, store.ErrClosed)
-	_, err = join(t, openApp(t)).Snapshot()
-	is(t, "Snapshot of a database of the application", err, errors.ErrUnsupported)
 }

@@ -24,9 +24,7 @@ func TestCompactKeepsOtherBuckets(t *testing.T) {
 	mustUpdate(t, f, put("gone", keys))
 	mustUpdate(t, f, func(tx *bbolt.Tx) error { return tx.DeleteBucket([]byte("gone")) })
 	before, after, err := f.Compact(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if info, err := os.Stat(f.Path()); err != nil || info.Size() != after || after >= before {
 		t.Errorf("%d bytes before, %d after, file %v, %v", before, after, info, err)
 	}
@@ -39,9 +37,7 @@ func TestCompactKeepsOtherBuckets(t *testing.T) {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	mustUpdate(t, f, put("ours", 10))
 	if err := f.Verify(t.Context()); err != nil {
 		t.Error(err)
@@ -119,9 +115,7 @@ func TestCompactReplacesNoOtherFile(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			f := openTemp(t)
 			mustUpdate(t, f, put("other", 1))
-			if err := errors.Join(os.Rename(f.Path(), f.Path()+".old"), c.put(f.Path())); err != nil {
-				t.Fatal(err)
-			}
+			must(t, errors.Join(os.Rename(f.Path(), f.Path()+".old"), c.put(f.Path())))
 			before := namesBeside(t, f)
 			_, _, err := f.Compact(t.Context())
 			is(t, "Compact", err, store.ErrUnavailable)
@@ -150,9 +144,7 @@ func TestSwapGivesBack(t *testing.T) {
 			put = func(path string) error { return os.Symlink(old, path) }
 		}
 		err := errors.Join(os.WriteFile(temp, []byte("new"), 0o600), os.Rename(f.Path(), old), put(f.Path()))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		is(t, "swap", f.swap(temp), store.ErrUnavailable)
 		if content, err := os.ReadFile(temp); err != nil || string(content) != "new" {
 			t.Errorf("the new file holds %q, %v", content, err)
@@ -170,9 +162,7 @@ func TestSwapGivesBack(t *testing.T) {
 func namesBeside(t *testing.T, f *File) (names []string) {
 	t.Helper()
 	entries, err := os.ReadDir(filepath.Dir(f.Path()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, e := range entries {
 		names = append(names, e.Name())
 	}

@@ -17,29 +17,19 @@ func TestMakeDurable(t *testing.T) {
 		{"as it is", func(_ *testing.T, db *bbolt.DB) *bbolt.DB { return db }},
 		{"read-only", func(t *testing.T, db *bbolt.DB) *bbolt.DB {
 			path := db.Path()
-			if err := db.Close(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, db.Close())
 			db, err := bbolt.Open(path, 0o600, &bbolt.Options{ReadOnly: true})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			t.Cleanup(func() { _ = db.Close() })
 			return db
 		}},
 		{"moved", func(t *testing.T, db *bbolt.DB) *bbolt.DB {
-			if err := os.Rename(db.Path(), db.Path()+".moved"); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.Rename(db.Path(), db.Path()+".moved"))
 			return db
 		}},
 		{"moved, and another file in its place", func(t *testing.T, db *bbolt.DB) *bbolt.DB {
-			if err := os.Rename(db.Path(), db.Path()+".moved"); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(db.Path(), []byte("theirs"), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.Rename(db.Path(), db.Path()+".moved"))
+			must(t, os.WriteFile(db.Path(), []byte("theirs"), 0o600))
 			return db
 		}},
 	} {

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"go.etcd.io/bbolt"
-	berrors "go.etcd.io/bbolt/errors"
 
 	"github.com/brimgo/brim/store"
 )
@@ -56,9 +55,7 @@ func TestUpdate(t *testing.T) {
 	is(t, "View", f.View(func(*bbolt.Tx) error { return failed }), failed)
 	is(t, "View that panics", f.View(func(*bbolt.Tx) error { panic("no page") }), store.ErrCorrupt)
 	path := f.Path()
-	if err := f.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, f.Close())
 	closed(t, f)
 	if n := keysIn(t, openAt(t, path, testOptions), "other"); n != 3 {
 		t.Errorf("after a restart the bucket has %d keys, want 3", n)
@@ -68,9 +65,7 @@ func TestUpdate(t *testing.T) {
 // TestLock: a caller waits for the lock as long as its context lasts.
 func TestLock(t *testing.T) {
 	f := openTemp(t)
-	if err := f.Lock(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, f.Lock(t.Context()))
 	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 	defer cancel()
 	is(t, "Lock", f.Lock(ctx), context.DeadlineExceeded)
@@ -84,92 +79,12 @@ func TestLock(t *testing.T) {
 	mustUpdate(t, f, put("other", 1))
 }
 
-func TestJoin(t *testing.T) {
+// TestWithin: in a transaction of the application, too, a panic of bbolt is damage.
+func TestWithin(t *testing.T) {
 	db := openApp(t)
 	f := join(t, db)
-	if f.Owned() || f.Path() != db.Path() {
-		t.Errorf("owned %v, path %q; want an application's file at %q", f.Owned(), f.Path(), db.Path())
-	}
-	mustUpdate(t, f, put("ours", 100))
-	mustUpdate(t, f, func(tx *bbolt.Tx) error { // Verify must leave the application's buckets alone
-		b, err := tx.CreateBucket([]byte("theirs"))
-		return errors.Join(err, b.Put([]byte("key"), []byte("value")))
-	})
-	if err := f.Verify(t.Context()); err != nil {
-		t.Error(err)
-	}
-	_, _, err := f.Compact(t.Context())
-	is(t, "Compact", err, errors.ErrUnsupported)
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	is(t, "Verify with a context that has ended", f.visitBucketsOf(ctx), context.Canceled)
-	mustUpdate(t, f, func(tx *bbolt.Tx) error { return tx.Bucket(ours).Put([]byte("key"), []byte("value")) })
-	is(t, "Verify of a damaged value", f.Verify(t.Context()), store.ErrCorrupt)
-	is(t, "CheckBuckets", f.CheckBuckets(f.layout.Buckets(), f.layout.NewCheck()), store.ErrCorrupt)
-	mustUpdate(t, f, func(tx *bbolt.Tx) error { return tx.DeleteBucket(ours) })
-	is(t, "Verify of a missing bucket", f.Verify(t.Context()), store.ErrCorrupt)
-	if err := f.Close(); err != nil {
-		t.Fatal(err)
-	}
-	closed(t, f)
-	if err := db.View(nothing); err != nil {
-		t.Errorf("the application's database is closed: %v", err)
-	}
-}
-
-// visitBucketsOf visits the layout's buckets in a transaction of its own.
-func (f *File) visitBucketsOf(ctx context.Context) error {
-	return f.View(func(tx *bbolt.Tx) error {
-		return visitBuckets(ctx, tx, f.layout.Buckets(), (&testCheck{}).Visit)
-	})
-}
-
-func TestReadOnly(t *testing.T) {
-	db := openApp(t)
-	path := db.Path()
-	if err := db.Close(); err != nil {
-		t.Fatal(err)
-	}
-	db, err := bbolt.Open(path, 0o600, &bbolt.Options{ReadOnly: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	err = update(Join(db, testLayout{}, testOptions), testLayout{}.Create)
-	is(t, "Update", err, store.ErrUnavailable)
-	is(t, "Update", err, berrors.ErrDatabaseReadOnly)
-	if err := db.Close(); err != nil {
-		t.Fatal(err)
-	}
-	is(t, "View of a closed database", Join(db, testLayout{}, testOptions).View(nothing), store.ErrUnavailable)
-}
-
-func TestWithin(t *testing.T) {
-	db, other := openApp(t), openApp(t)
-	f, owned := join(t, db), openTemp(t)
-	failed := errors.New("failed")
-	do := func() error { return failed }
-	tx, err := db.Begin(false)
-	if err != nil {
-		t.Fatal(err)
-	}
-	foreign, err := other.Begin(false)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = foreign.Rollback() }()
-	is(t, "a question", f.Within(tx, false, do), failed)
-	is(t, "a panic", f.Within(tx, false, func() error { panic("no page") }), store.ErrCorrupt)
-	is(t, "a write in a read-only transaction", f.Within(tx, true, do), berrors.ErrTxNotWritable)
-	is(t, "a write in a read-only transaction", f.Within(tx, true, do), store.ErrUnavailable)
-	is(t, "another database", f.Within(foreign, false, do), store.ErrUnavailable)
-	is(t, "a file of its own", owned.Within(tx, false, do), store.ErrUnavailable)
-	is(t, "no transaction", f.Within(nil, false, do), store.ErrClosed)
-	if err := tx.Rollback(); err != nil {
-		t.Fatal(err)
-	}
-	is(t, "a transaction that has ended", f.Within(tx, false, do), store.ErrClosed)
-	f.Refuse("the disk failed")
-	is(t, "a file that refuses all work", f.Within(tx, false, do), store.ErrUnavailable)
+	err := db.View(func(tx *bbolt.Tx) error { return f.Within(tx, false, func() error { panic("no page") }) })
+	is(t, "Within", err, store.ErrCorrupt)
 }
 
 // TestCommitThatFails: a disk without room applies nothing, and the file goes on when it has room
@@ -177,10 +92,7 @@ func TestWithin(t *testing.T) {
 func TestCommitThatFails(t *testing.T) {
 	f := openTemp(t)
 	mustUpdate(t, f, put("other", 1))
-	keys := 100_000
-	if testing.Short() {
-		keys = 20_000
-	}
+	const keys = 20_000
 	f.db.MaxSize = 1
 	err := update(f, put("more", keys))
 	is(t, "Update", err, store.ErrUnavailable)
@@ -232,9 +144,7 @@ func TestPoisoned(t *testing.T) {
 		t.Errorf("the log does not tell of the damage: %q", log.String())
 	}
 	tx, err := f.db.Begin(true) // the panic would have left this lock locked
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if err := f.Close(); err != nil {
 		t.Error(err)
 	}

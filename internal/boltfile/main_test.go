@@ -51,12 +51,18 @@ func (c *testCheck) Damaged() int { return 0 }
 
 var testOptions = Options{LockTimeout: time.Minute, FileMode: 0o600, Logger: slog.New(slog.DiscardHandler)}
 
-func openAt(t testing.TB, path string, o Options) *File {
+// must ends the test if there is an error.
+func must(t testing.TB, err error) {
 	t.Helper()
-	f, err := Open(path, testLayout{}, o)
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+func openAt(t testing.TB, path string, o Options) *File {
+	t.Helper()
+	f, err := Open(path, testLayout{}, o)
+	must(t, err)
 	t.Cleanup(func() { _ = f.Close() })
 	return f
 }
@@ -70,9 +76,7 @@ func openTemp(t testing.TB) *File {
 func openApp(t testing.TB) *bbolt.DB {
 	t.Helper()
 	db, err := bbolt.Open(filepath.Join(t.TempDir(), "app.db"), 0o600, &bbolt.Options{Timeout: time.Second})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = db.Close() })
 	return db
 }
@@ -81,9 +85,7 @@ func openApp(t testing.TB) *bbolt.DB {
 func join(t testing.TB, db *bbolt.DB) *File {
 	t.Helper()
 	f := Join(db, testLayout{}, testOptions)
-	if err := update(f, testLayout{}.Create); err != nil {
-		t.Fatal(err)
-	}
+	must(t, update(f, testLayout{}.Create))
 	t.Cleanup(func() { _ = f.Close() })
 	return f
 }
@@ -113,9 +115,7 @@ func put(bucket string, n int) func(tx *bbolt.Tx) error {
 
 func mustUpdate(t testing.TB, f *File, fn func(tx *bbolt.Tx) error) {
 	t.Helper()
-	if err := update(f, fn); err != nil {
-		t.Fatal(err)
-	}
+	must(t, update(f, fn))
 }
 
 // keysIn returns the number of keys in a bucket.
@@ -127,9 +127,7 @@ func keysIn(t testing.TB, f *File, bucket string) (n int) {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return n
 }
 

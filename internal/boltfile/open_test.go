@@ -9,43 +9,12 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"go.etcd.io/bbolt"
 
 	"github.com/brimgo/brim/internal/vfs"
 	"github.com/brimgo/brim/store"
 )
-
-func TestOpenLocked(t *testing.T) {
-	f := openTemp(t)
-	for timeout, want := range map[time.Duration]string{
-		-1:                   "locked by another process; close it",
-		5 * time.Millisecond: "locked by another process after 5ms; close it",
-	} {
-		o := testOptions
-		o.LockTimeout = timeout
-		_, err := Open(f.Path(), testLayout{}, o)
-		is(t, "Open", err, store.ErrUnavailable)
-		if !strings.Contains(err.Error(), want) {
-			t.Errorf("error %q does not say %q", err, want)
-		}
-	}
-}
-
-// TestOpenAnotherLayout: a file without the layout's content is refused and left as it is.
-func TestOpenAnotherLayout(t *testing.T) {
-	f := openTemp(t)
-	mustUpdate(t, f, func(tx *bbolt.Tx) error { return tx.Bucket(ours).Put([]byte("key"), []byte("value")) })
-	if err := f.Close(); err != nil {
-		t.Fatal(err)
-	}
-	_, err := Open(f.Path(), testLayout{}, testOptions)
-	is(t, "Open", err, store.ErrCorrupt)
-	o := testOptions
-	o.NoVerify = true
-	is(t, "Verify", openAt(t, f.Path(), o).Verify(t.Context()), store.ErrCorrupt)
-}
 
 // TestCreateThatFails: no file is left behind, not even under its temporary name.
 func TestCreateThatFails(t *testing.T) {
@@ -102,16 +71,12 @@ func testTakesNoName(t *testing.T, link func(from, to string) error) {
 		return string(c)
 	}
 	for _, p := range []string{a, b} {
-		if err := os.WriteFile(p, []byte(p), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(p, []byte(p), 0o600))
 	}
 	if err := link(a, b); !errors.Is(err, fs.ErrExist) || content() != b {
 		t.Errorf("over a file: error %v, want ErrExist", err)
 	}
-	if err := os.Remove(b); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Remove(b))
 	if err := link(a, b); err != nil || content() != a {
 		t.Errorf("to a new name: %v", err)
 	}
@@ -126,22 +91,14 @@ func TestStaleMetaPage(t *testing.T) {
 	for n := 1; n <= 6; n++ {
 		mustUpdate(t, f, put("other", n))
 		content, err := os.ReadFile(f.Path())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		images = append(images, content)
 	}
-	if err := f.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, f.Close())
 	sound, err := os.ReadFile(f.Path())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	last, err := readMeta(bytes.NewReader(sound), int64(len(sound)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	opened, refused := 0, 0
 	for _, image := range images {
 		for page := range 2 {
@@ -149,9 +106,7 @@ func TestStaleMetaPage(t *testing.T) {
 			at := page * last.pageSize
 			copy(stale[at:], image[at:at+last.pageSize])
 			path := filepath.Join(t.TempDir(), "stale.db")
-			if err := os.WriteFile(path, stale, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.WriteFile(path, stale, 0o600))
 			g, err := Open(path, testLayout{}, testOptions)
 			if err != nil {
 				refused++
@@ -165,9 +120,7 @@ func TestStaleMetaPage(t *testing.T) {
 			if n := keysIn(t, g, "other"); n != 6 {
 				t.Errorf("%d keys, want the 6 of the last commit", n)
 			}
-			if err := g.Close(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, g.Close())
 		}
 	}
 	if opened == 0 || refused == 0 {

@@ -236,9 +236,7 @@ func TestDamagedParts(t *testing.T) {
 		_, err = table.Totals(meta)
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	is(t, "one bucket of two", db.Update(func(tx *bbolt.Tx) error {
 		if err := tx.DeleteBucket(table.name); err != nil {
 			return err

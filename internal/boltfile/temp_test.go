@@ -10,8 +10,6 @@ import (
 	"syscall"
 	"testing"
 
-	"go.etcd.io/bbolt"
-
 	"github.com/brimgo/brim/internal/vfs"
 	"github.com/brimgo/brim/store"
 )
@@ -21,16 +19,12 @@ import (
 func leave(t *testing.T, path string) (temp string) {
 	t.Helper()
 	file, temp, err := newTemp(vfs.OS{}, path, 0o600)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	db, err := openBolt(vfs.OS{}, file, 0, 0)
 	if err == nil {
 		err = errors.Join(db.Update(testLayout{}.Create), db.Close())
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return temp
 }
 
@@ -40,9 +34,7 @@ func TestSweep(t *testing.T) {
 	write := func(content string) func(*testing.T, string) string {
 		return func(t *testing.T, path string) string {
 			temp := filepath.Join(filepath.Dir(path), tempName(base))
-			if err := os.WriteFile(temp, []byte(content), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.WriteFile(temp, []byte(content), 0o600))
 			return temp
 		}
 	}
@@ -58,17 +50,13 @@ func TestSweep(t *testing.T) {
 			"a second name of the file", "its maker was killed after it had given the file its name",
 			func(t *testing.T, path string) string {
 				temp := filepath.Join(filepath.Dir(path), tempName(base))
-				if err := os.Link(path, temp); err != nil {
-					t.Fatal(err)
-				}
+				must(t, os.Link(path, temp))
 				return temp
 			}, true,
 		},
 		{"locked", "its maker is alive", func(t *testing.T, path string) string {
 			file, temp, err := newTemp(vfs.OS{}, path, 0o600)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			t.Cleanup(func() { _ = file.Close() })
 			return temp
 		}, false},
@@ -77,9 +65,7 @@ func TestSweep(t *testing.T) {
 		{"another end of the name", "the name is not brim's", func(t *testing.T, path string) string {
 			temp := leave(t, path)
 			other := temp[:len(temp)-1] + "0"
-			if err := os.Rename(temp, other); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.Rename(temp, other))
 			return other
 		}, false},
 		{"of another file", "it belongs to a file named app.test.db", func(t *testing.T, path string) string {
@@ -87,24 +73,18 @@ func TestSweep(t *testing.T) {
 		}, false},
 		{"a directory", "", func(t *testing.T, path string) string {
 			temp := filepath.Join(filepath.Dir(path), tempName(base))
-			if err := os.Mkdir(temp, 0o700); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.Mkdir(temp, 0o700))
 			return temp
 		}, false},
 		{"a link", "what it leads to is not brim's to judge", func(t *testing.T, path string) string {
 			temp := filepath.Join(filepath.Dir(path), tempName(base))
-			if err := os.Symlink(leave(t, filepath.Join(t.TempDir(), "x")), temp); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.Symlink(leave(t, filepath.Join(t.TempDir(), "x")), temp))
 			return temp
 		}, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), base)
-			if err := openAt(t, path, testOptions).Close(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, openAt(t, path, testOptions).Close())
 			name := c.make(t, path)
 			before, _ := os.ReadFile(name)
 			f := openAt(t, path, testOptions)
@@ -118,28 +98,6 @@ func TestSweep(t *testing.T) {
 			mustUpdate(t, f, put("other", 1))
 		})
 	}
-}
-
-// TestSweptMeanwhile: an Open that sweeps while another process makes the file removes nothing,
-// because a new file is locked.
-func TestSweptMeanwhile(t *testing.T) {
-	f := openTemp(t)
-	err := create(vfs.OS{}, filepath.Join(filepath.Dir(f.Path()), "other.db"), sweepingLayout{f: f, base: "other.db"}, 0o600)
-	if err != nil {
-		t.Error(err)
-	}
-}
-
-// sweepingLayout sweeps the directory while its file is made.
-type sweepingLayout struct {
-	testLayout
-	f    *File
-	base string
-}
-
-func (l sweepingLayout) Create(tx *bbolt.Tx) error {
-	(&File{fs: vfs.OS{}, path: filepath.Join(filepath.Dir(l.f.path), l.base), file: l.f.file}).sweep()
-	return l.testLayout.Create(tx)
 }
 
 // TestErrorsNameThePath: nobody knows a temporary file by its name.

@@ -28,18 +28,12 @@ func newImage(t *testing.T) *image {
 	mustUpdate(t, f, put("small", 3))
 	mustUpdate(t, f, put("gone", 1000))
 	mustUpdate(t, f, func(tx *bbolt.Tx) error { return tx.DeleteBucket([]byte("gone")) })
-	if err := f.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, f.Close())
 	content, err := os.ReadFile(f.Path())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	im := &image{bytes: content}
 	im.meta, err = readMeta(bytes.NewReader(content), int64(len(content)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return im
 }
 
@@ -170,9 +164,7 @@ func TestDamagedPages(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			im := &image{bytes: bytes.Clone(sound.bytes), meta: sound.meta}
 			c.damage(im)
-			if err := os.WriteFile(path, im.bytes, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.WriteFile(path, im.bytes, 0o600))
 			f, err := Open(path, testLayout{}, testOptions)
 			if err == nil {
 				_ = f.Close()

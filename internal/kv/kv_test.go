@@ -22,11 +22,19 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
+// must ends the test if there is an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // options returns options with a small log.
 func options(mode Mode) Options {
 	return Options{
 		Table: "main", Mode: mode, Window: time.Hour, Segment: small, LockTimeout: time.Second, FileMode: 0o600,
-		Logger: slog.New(slog.DiscardHandler),
+		Logger: slog.New(slog.DiscardHandler), FS: noSync{},
 	}
 }
 
@@ -34,9 +42,7 @@ func options(mode Mode) Options {
 func openDB(t testing.TB, path string, o Options) *DB {
 	t.Helper()
 	d, err := Open(path, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = d.Close() })
 	other := d.Table("other")
 	err = d.commit(func(btx *bbolt.Tx) error {
@@ -46,9 +52,7 @@ func openDB(t testing.TB, path string, o Options) *DB {
 		_, err := other.Create(btx)
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return d
 }
 
@@ -69,9 +73,7 @@ func put(t testing.TB, d *DB, key, value string) {
 	t.Helper()
 	table := d.Table("main")
 	err := change1(d, func(tx *Tx) error { tx.Put(table, key, []byte(value)); return nil })
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 }
 
 // killed copies the files of an open database, as a kill would leave them.
@@ -86,9 +88,7 @@ func killed(t testing.TB, d *DB) (path string) {
 		if err == nil {
 			err = os.WriteFile(path+suffix, b, 0o600)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 	}
 	return path
 }
@@ -113,13 +113,9 @@ func (m model) is(t *testing.T, tx *Tx, r *rand.Rand) {
 		from := fmt.Sprint(r.IntN(100))
 		at, _ := slices.BinarySearch(keys, from)
 		up, err := tx.Ascend(table, from)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		down, err := tx.Descend(table, from)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		before := slices.Clone(keys[:at])
 		slices.Reverse(before)
 		for _, walk := range []struct {
@@ -184,28 +180,18 @@ func TestAgainstModel(t *testing.T) {
 						m = next
 					}
 					read := func(tx *Tx) error { m.is(t, tx, r); return nil }
-					if err := d.View(read, tables[:]...); err != nil {
-						t.Fatal(err)
-					}
+					must(t, d.View(read, tables[:]...))
 					switch r.IntN(8) {
 					case 0:
-						if err := d.Checkpoint(t.Context()); err != nil {
-							t.Fatal(err)
-						}
-						if err := d.Stored(read); err != nil {
-							t.Fatal(err)
-						}
+						must(t, d.Checkpoint(t.Context()))
+						must(t, d.Stored(read))
 					case 1:
 						if mode == Window {
 							break
 						}
 						again := openDB(t, killed(t, d), options([...]Mode{Log, Commit, Window}[r.IntN(3)]))
-						if err := again.View(read, *again.tables.Load()...); err != nil {
-							t.Fatal(err)
-						}
-						if err := again.Close(); err != nil {
-							t.Fatal(err)
-						}
+						must(t, again.View(read, *again.tables.Load()...))
+						must(t, again.Close())
 					case 2: // a view sees no later change
 						err := d.View(func(tx *Tx) error {
 							if mode != Commit { // by another goroutine, which takes its locks in order
@@ -216,18 +202,14 @@ func TestAgainstModel(t *testing.T) {
 							m.is(t, tx, r)
 							return nil
 						}, tables[:]...)
-						if err != nil {
-							t.Fatal(err)
-						}
+						must(t, err)
 						if mode != Commit {
 							m = m.clone()
 							m[0]["100"] = "later"
 						}
 					}
 				}
-				if err := d.Close(); err != nil {
-					t.Fatal(err)
-				}
+				must(t, d.Close())
 			})
 		}
 	}
@@ -271,9 +253,7 @@ func TestGrowDuringSnapshot(t *testing.T) {
 		}
 		begun <- nil
 	}()
-	if err := <-begun; err != nil {
-		t.Fatal(err)
-	}
+	must(t, <-begun)
 	defer func() {
 		close(end)
 		if err := <-begun; err != nil {
@@ -281,91 +261,62 @@ func TestGrowDuringSnapshot(t *testing.T) {
 		}
 	}()
 	before, err := d.Size()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for i := range 40 {
 		put(t, d, fmt.Sprint("key ", i), strings.Repeat("x", 100_000))
-		if err := d.Checkpoint(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, d.Checkpoint(t.Context()))
 		table := d.Table("main")
 		err := d.View(func(tx *Tx) error { _, err := tx.Get(table, "first"); return err }, table)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 	}
 	if after, err := d.Size(); err != nil || after < before+2<<20 {
 		t.Errorf("the size went from %d to %d, %v; want it to grow by 2 MiB", before, after, err)
 	}
 }
 
-// TestCloseAfterAFailedCheckpoint: a checkpoint has failed, and changes have come since. Close
-// writes the older ones first. If it can write no more, the log must stay.
-func TestCloseAfterAFailedCheckpoint(t *testing.T) {
-	for _, room := range []bool{false, true} {
-		o := options(Log)
-		o.Segment = 1 << 20
-		d := openTemp(t, o)
-		for range 3 {
-			put(t, d, "old", "1")
-		}
-		var db *bbolt.DB
-		if err := d.file.View(func(tx *bbolt.Tx) error { db = tx.DB(); return nil }); err != nil {
-			t.Fatal(err)
-		}
-		db.MaxSize = 1
-		put(t, d, "large", strings.Repeat("x", 300_000))
-		if err := d.Checkpoint(t.Context()); err == nil {
-			t.Fatal("the file had no room")
-		}
-		put(t, d, "new", "2")
-		if room {
-			db.MaxSize = 0
-		}
-		if err := d.Close(); (err == nil) != room {
-			t.Errorf("room %v: Close answers %v", room, err)
-		}
-		db.MaxSize = 0
-		again := openDB(t, d.file.Path(), o)
-		table := again.Table("main")
-		err := again.View(func(tx *Tx) error {
-			for key, want := range map[string]int{"old": 1, "large": 300_000, "new": 1} {
-				if v, err := tx.Get(table, key); err != nil || len(v) != want {
-					t.Errorf("room %v: %s has %d bytes, %v; want %d", room, key, len(v), err, want)
+// TestFailedClose: Close cannot write the changes that only the log has. The log stays, and nothing may
+// note in the file that the file has all changes: the next Open would not read them from the log. If a
+// checkpoint has failed before, and the file has room again, Close writes its changes and those since.
+func TestFailedClose(t *testing.T) {
+	for _, c := range []struct{ checkpoint, room bool }{{false, false}, {true, false}, {true, true}} {
+		t.Run(fmt.Sprintf("%+v", c), func(t *testing.T) {
+			o := options(Log)
+			o.Segment = 1 << 20
+			d := openTemp(t, o)
+			for range 3 {
+				put(t, d, "old", "1")
+			}
+			var db *bbolt.DB
+			must(t, d.file.View(func(tx *bbolt.Tx) error { db = tx.DB(); return nil }))
+			db.MaxSize = 1
+			put(t, d, "large", strings.Repeat("x", 300_000))
+			if c.checkpoint {
+				if err := d.Checkpoint(t.Context()); err == nil {
+					t.Fatal("the file had no room")
 				}
 			}
-			return nil
-		}, table)
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
-// TestFormat: a file of a newer version is told from a damaged one.
-func TestFormat(t *testing.T) {
-	d := openTemp(t, options(Log))
-	l := firstTable{d.first().Table}
-	format := func(v byte) []byte {
-		b := append([]byte{v, 0, 0, 0}, make([]byte, formatSize-4)...)
-		l.table.SealMeta(formatKey, b)
-		return b
-	}
-	for _, c := range []struct {
-		name  string
-		value []byte
-		want  error
-	}{
-		{"ours", format(fileFormat), nil},
-		{"newer", format(fileFormat + 1), errors.ErrUnsupported},
-		{"never written", format(0), store.ErrCorrupt},
-		{"damaged", append(format(1)[:formatSize-1], 0x55), store.ErrCorrupt},
-		{"missing", nil, store.ErrCorrupt},
-	} {
-		if err := l.checkFormat(c.value); !errors.Is(err, c.want) {
-			t.Errorf("%s: error %v, want %v", c.name, err, c.want)
-		}
+			put(t, d, "new", "2")
+			if c.room {
+				db.MaxSize = 0
+			}
+			if err := d.Close(); (err == nil) != c.room {
+				t.Errorf("Close answers %v", err)
+			}
+			if err := d.Checkpoint(t.Context()); !errors.Is(err, store.ErrClosed) {
+				t.Errorf("a checkpoint after Close: %v; want ErrClosed", err)
+			}
+			again := openDB(t, d.file.Path(), o)
+			table := again.Table("main")
+			err := again.View(func(tx *Tx) error {
+				for key, want := range map[string]int{"old": 1, "large": 300_000, "new": 1} {
+					if v, err := tx.Get(table, key); err != nil || len(v) != want {
+						t.Errorf("%s has %d bytes, %v; want %d", key, len(v), err, want)
+					}
+				}
+				return nil
+			}, table)
+			must(t, err)
+		})
 	}
 }
 

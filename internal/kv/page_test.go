@@ -102,9 +102,7 @@ func TestPage(t *testing.T) {
 				ready <- err
 				<-end
 			}()
-			if err := <-ready; err != nil {
-				t.Fatal(err)
-			}
+			must(t, <-ready)
 		}
 		err := change1(d, func(tx *Tx) error {
 			tx.Time = int64(i)
@@ -123,19 +121,13 @@ func TestPage(t *testing.T) {
 			}
 			return nil
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 	}
 	path := killed(t, d)
 	log, err := os.ReadFile(path + ".journal")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	db, err := bbolt.Open(path, 0o600, &bbolt.Options{ReadOnly: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer func() { _ = db.Close() }()
 	got := make(map[string]map[string]string)
 	err = db.View(func(tx *bbolt.Tx) error {
@@ -159,9 +151,7 @@ func TestPage(t *testing.T) {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for name := range want {
 		if !maps.Equal(got[name], want[name]) {
 			t.Errorf("%s has %d values by the page, want %d", name, len(got[name]), len(want[name]))
