@@ -103,56 +103,36 @@ func batchIs(t *testing.T, got []int, want ...int) {
 	}
 }
 
+// TestQueuesBehindTheFlushInFlight: requests wait for the flush in flight, and then go out together, at
+// most MaxBatch of them in a flush.
 func TestQueuesBehindTheFlushInFlight(t *testing.T) {
 	for name, mayLead := range map[string]bool{"a caller that leads": true, "a caller that can be called away": false} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				g := newGate()
-				c := mustNew(t, g.flush, nil)
+				c := mustNew(t, g.flush, &Options{MaxBatch: 2})
 				ctx := context.Background()
 				if !mayLead {
 					ctx, _ = cancellable(t)
 				}
-				one := do(ctx, c, 1)
-				batchIs(t, <-g.started, 1)
-				two := do(ctx, c, 2)
-				synctest.Wait()
-				three := do(ctx, c, 3)
-				synctest.Wait()
+				chs := []chan answer{do(ctx, c, 0)}
+				batchIs(t, <-g.started, 0)
+				for i := 1; i <= 5; i++ {
+					chs = append(chs, do(ctx, c, i))
+					synctest.Wait()
+				}
+				for _, b := range [][]int{{1, 2}, {3, 4}, {5}} {
+					g.proceed <- struct{}{}
+					batchIs(t, <-g.started, b...)
+				}
 				g.proceed <- struct{}{}
-				want(t, one, 2)
-				batchIs(t, <-g.started, 2, 3)
-				g.proceed <- struct{}{}
-				want(t, two, 4)
-				want(t, three, 6)
+				for i, ch := range chs {
+					want(t, ch, 2*i)
+				}
 				idle(t, c)
 			})
 		})
 	}
-}
-
-func TestMaxBatch(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		g := newGate()
-		c := mustNew(t, g.flush, &Options{MaxBatch: 2})
-		var chs []chan answer
-		for i := range 6 {
-			chs = append(chs, do(context.Background(), c, i))
-			synctest.Wait()
-			if i == 0 {
-				batchIs(t, <-g.started, 0)
-			}
-		}
-		for _, b := range [][]int{{1, 2}, {3, 4}, {5}} {
-			g.proceed <- struct{}{}
-			batchIs(t, <-g.started, b...)
-		}
-		g.proceed <- struct{}{}
-		for i, ch := range chs {
-			want(t, ch, 2*i)
-		}
-		idle(t, c)
-	})
 }
 
 func TestContexts(t *testing.T) {
@@ -213,21 +193,6 @@ func TestContexts(t *testing.T) {
 			g.proceed <- struct{}{}
 			want(t, one, 2)
 			want(t, three, 6)
-			idle(t, c)
-		})
-	})
-	t.Run("a lone caller is not kept by a flush that takes long", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			g := newGate()
-			c := mustNew(t, g.flush, nil)
-			ctx, cancel := cancellable(t)
-			one := do(ctx, c, 1)
-			<-g.started
-			cancel()
-			if a := <-one; !errors.Is(a.err, store.ErrUnknownOutcome) {
-				t.Errorf("error %v, want ErrUnknownOutcome", a.err)
-			}
-			g.proceed <- struct{}{}
 			idle(t, c)
 		})
 	})

@@ -40,42 +40,28 @@ func TestBefore(t *testing.T) {
 			}
 		})
 	})
-	t.Run("nobody is left", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			waiting, proceed := make(chan struct{}), make(chan struct{})
-			after := 0
-			c := mustNew(t, func(int, []*Request[int, int]) { t.Error("an empty batch was flushed") }, &Options{
-				Before: func(int) error { waiting <- struct{}{}; <-proceed; return nil },
-				After:  func(int) { after++ },
+	for name, fails := range map[string]error{"nobody is left": nil, "it fails when nobody is left": store.ErrUnavailable} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				waiting, proceed := make(chan struct{}), make(chan struct{})
+				after := 0
+				c := mustNew(t, func(int, []*Request[int, int]) { t.Error("an empty batch was flushed") }, &Options{
+					Before: func(int) error { waiting <- struct{}{}; <-proceed; return fails },
+					After:  func(int) { after++ },
+				})
+				ctx, cancel := cancellable(t)
+				one := do(ctx, c, 1)
+				<-waiting
+				cancel()
+				<-one
+				close(proceed)
+				idle(t, c)
+				if after != 1 && fails == nil || after != 0 && fails != nil {
+					t.Errorf("After ran %d times for one Before, which returned %v", after, fails)
+				}
 			})
-			ctx, cancel := cancellable(t)
-			one := do(ctx, c, 1)
-			<-waiting
-			cancel()
-			<-one
-			close(proceed)
-			idle(t, c)
-			if after != 1 {
-				t.Errorf("After ran %d times for one Before", after)
-			}
 		})
-	})
-	t.Run("it fails when nobody is left", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			waiting, proceed := make(chan struct{}), make(chan struct{})
-			c := mustNew(t, func(int, []*Request[int, int]) { t.Error("an empty batch was flushed") }, &Options{
-				Before: func(int) error { waiting <- struct{}{}; <-proceed; return store.ErrUnavailable },
-				After:  func(int) { t.Error("After ran for a Before that failed") },
-			})
-			ctx, cancel := cancellable(t)
-			one := do(ctx, c, 1)
-			<-waiting
-			cancel()
-			<-one
-			close(proceed)
-			idle(t, c)
-		})
-	})
+	}
 	for name, ctx := range map[string]func(*testing.T) context.Context{
 		"its error answers who leads": func(*testing.T) context.Context { return context.Background() },
 		"its error answers who waits": func(t *testing.T) context.Context { ctx, _ := cancellable(t); return ctx },

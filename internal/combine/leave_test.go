@@ -11,84 +11,34 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// TestLeave ends the context of a caller at every state of its request.
-func TestLeave(t *testing.T) {
-	cases := []struct {
-		name, why string
-		state     func(t *testing.T, g *gate) // brings request 2, behind the flush of request 1, into the state
-		is        []error                     // of the error; none if there is none
-		queued    int                         // requests left in the queue
-	}{
-		{
-			name: "queued", why: "no flush has the request, so the caller takes it back",
-			state: func(*testing.T, *gate) {},
-			is:    []error{context.Canceled},
-		},
-		{
-			name: "in flight", why: "the flush may still apply the request",
-			state: func(t *testing.T, g *gate) {
-				g.proceed <- struct{}{}
-				batchIs(t, <-g.started, 2)
-			},
-			is: []error{context.Canceled, store.ErrUnknownOutcome},
-		},
-		{
-			name: "answered", why: "the answer has come, so the caller takes it",
-			state: func(t *testing.T, g *gate) {
-				g.proceed <- struct{}{}
-				batchIs(t, <-g.started, 2)
-				g.proceed <- struct{}{}
-				synctest.Wait()
-			},
-		},
-	}
-	for _, test := range cases {
-		t.Run(test.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				g := newGate()
-				c := mustNew(t, g.flush, nil)
-				ctx, cancel := cancellable(t)
-				one := do(context.Background(), c, 1)
-				batchIs(t, <-g.started, 1)
-				r := c.pool.Get().(*Request[int, int])
-				r.In = 2
-				if led, err := c.enter(ctx, r); led || err != nil {
-					t.Fatalf("enter: %v, %v", led, err)
-				}
-				test.state(t, g)
-				cancel()
-				done := r.done
-				err := c.leave(ctx, r)
-				for _, want := range []error{context.Canceled, store.ErrUnknownOutcome} {
-					expected := false
-					for _, is := range test.is {
-						expected = expected || is == want
-					}
-					if errors.Is(err, want) != expected {
-						t.Errorf("error %v; is it %v? want %v; why: %s", err, want, expected, test.why)
-					}
-				}
-				if err == nil && r.Out != 4 {
-					t.Errorf("the answer is %d, want 4", r.Out)
-				}
-				if len(done) != 0 {
-					t.Error("the token stays, so the next caller with this request would leave at once")
-				}
-				go func() { // the flushes that still wait
-					for {
-						select {
-						case g.proceed <- struct{}{}:
-						case <-g.started:
-						case <-t.Context().Done():
-							return
-						}
-					}
-				}()
-				want(t, one, 2)
-				idle(t, c)
-			})
-		})
-	}
+// TestLeaveAnswered: the context of a caller ends when its answer has come and the caller has not taken
+// it yet. The caller takes it.
+func TestLeaveAnswered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGate()
+		c := mustNew(t, g.flush, nil)
+		ctx, cancel := cancellable(t)
+		one := do(context.Background(), c, 1)
+		batchIs(t, <-g.started, 1)
+		r := c.pool.Get().(*Request[int, int])
+		r.In = 2
+		if led, err := c.enter(ctx, r); led || err != nil {
+			t.Fatalf("enter: %v, %v", led, err)
+		}
+		g.proceed <- struct{}{}
+		batchIs(t, <-g.started, 2)
+		g.proceed <- struct{}{}
+		synctest.Wait()
+		cancel()
+		if err := c.leave(ctx, r); err != nil || r.Out != 4 {
+			t.Errorf("the answer is %d, %v; want 4", r.Out, err)
+		}
+		if len(r.done) != 0 {
+			t.Error("the token stays, so the next caller with this request would leave at once")
+		}
+		want(t, one, 2)
+		idle(t, c)
+	})
 }
 
 // TestPostponedAndLeft: a caller leaves while a flush postpones its request. The request must not
