@@ -26,9 +26,7 @@ func backedUp(t testing.TB, backup func(context.Context, io.Writer) (int64, erro
 		t.Fatalf("%d bytes of %d, %v", n, b.Len(), err)
 	}
 	path := filepath.Join(t.TempDir(), "copy.db")
-	if err := os.WriteFile(path, b.Bytes(), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(path, b.Bytes(), 0o600))
 	return path
 }
 
@@ -39,9 +37,7 @@ func TestBackup(t *testing.T) {
 			s := openTemp(t, o)
 			fillMany(t, s, 0, 2000)
 			fillup(t, s, "key 000007", 1)
-			if err := s.Delete(t.Context(), "key 000009"); err != nil {
-				t.Fatal(err)
-			}
+			must(t, s.Delete(t.Context(), "key 000009"))
 			journaled := o == nil
 			path := backedUp(t, s.Backup)
 			fillup(t, s, "key 000007", 1) // the store goes on
@@ -52,9 +48,7 @@ func TestBackup(t *testing.T) {
 			leftOver(t, filepath.Dir(s.db.File().Path()), names...)
 
 			db, err := bbolt.Open(path, 0o600, &bbolt.Options{ReadOnly: true})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if err := db.View(func(tx *bbolt.Tx) error {
 				if tx.Bucket([]byte("brim.meta")).Get(watermarkKey) != nil {
 					t.Error("the copy refers to a journal")
@@ -63,9 +57,7 @@ func TestBackup(t *testing.T) {
 			}); err != nil {
 				t.Fatal(err)
 			}
-			if err := db.Close(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, db.Close())
 			copied := openAt(t, path, nil)
 			levelIs(t, copied, "key 000007", 8)
 			levelIs(t, copied, "key 000009", 0)
@@ -168,14 +160,10 @@ func TestBackupThatFails(t *testing.T) {
 	failsWith(t, err, store.ErrClosed)
 
 	db, err := bbolt.Open(filepath.Join(t.TempDir(), "app.db"), 0o600, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer db.Close()
 	joined, err := New(db, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	_, err = joined.Backup(t.Context(), &bytes.Buffer{})
 	failsWith(t, err, errors.ErrUnsupported, "Tx.WriteTo")
 	closeStore(t, joined)
@@ -184,9 +172,7 @@ func TestBackupThatFails(t *testing.T) {
 // TestBackupOfRelaxed: the copy has the decisions that are in memory only.
 func TestBackupOfRelaxed(t *testing.T) {
 	r, err := OpenRelaxed(filepath.Join(t.TempDir(), "limits.db"), &Options{RelaxedWindow: 1 << 40})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	fillup(t, r, "k", 5)
 	levelIs(t, openAt(t, backedUp(t, r.Backup), nil), "k", 5)
 	closeStore(t, r)

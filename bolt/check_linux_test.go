@@ -18,9 +18,7 @@ import (
 // system in memory on which these tests run.
 func broken(t *testing.T, findings []store.Finding, err error) string {
 	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var list []string
 	for _, f := range findings {
 		if f.Severity == store.Broken && f.Subject != "file system" {
@@ -53,9 +51,7 @@ func TestCheckOfFullDisk(t *testing.T) {
 	fill := func() {
 		block := make([]byte, 64<<10)
 		f, err := os.Create(filler)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for err == nil {
 			_, err = f.Write(block)
 		}
@@ -64,9 +60,7 @@ func TestCheckOfFullDisk(t *testing.T) {
 	check("with room", "")
 	fill()
 	check("on a full disk", "free space")
-	if err := os.Remove(filler); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Remove(filler))
 	check("with room again", "")
 	closeStore(t, s)
 	fill()
@@ -80,13 +74,9 @@ func TestCheckOfFullDisk(t *testing.T) {
 func TestCheckOfRights(t *testing.T) {
 	path, _ := smallFile(t)
 	// A relative path needs no right on the directories above.
-	if err := os.Chmod(filepath.Dir(path), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Chmod(filepath.Dir(path), 0o755))
 	t.Chdir(filepath.Dir(path))
-	if err := os.Chmod(path, 0o444); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Chmod(path, 0o444))
 	var findings []store.Finding
 	var err error
 	var wg sync.WaitGroup

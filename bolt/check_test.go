@@ -20,9 +20,7 @@ func TestCheck(t *testing.T) {
 	sound := bytesOf(t, path)
 	at := func(dir, name string, content []byte) string {
 		p := filepath.Join(dir, name)
-		if err := os.WriteFile(p, content, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(p, content, 0o600))
 		return p
 	}
 	// Every leaf with records has damage.
@@ -46,13 +44,12 @@ func TestCheck(t *testing.T) {
 		{"another file", at(t.TempDir(), "text", bytes.Repeat([]byte("no database\n"), 1000)), "broken content"},
 		{"empty", at(t.TempDir(), "empty", nil), "broken content"},
 		{"open elsewhere", held, "unchecked content"},
+		{"of a program that was killed", journaled(t, nil), "warning journal"},
 	}
 	if runtime.GOOS == "linux" {
 		// A file with a hole that is larger than the free space has no room for its copy.
 		large := at(t.TempDir(), "large.db", sound)
-		if err := os.Truncate(large, disk.Free+1<<40); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Truncate(large, disk.Free+1<<40))
 		cases = append(cases, struct{ name, path, want string }{"no room", large, "warning free space"})
 		if dir, err := os.MkdirTemp("/dev/shm", "brim-"); err == nil { // a tmpfs on every common Linux
 			defer os.RemoveAll(dir)
@@ -63,9 +60,7 @@ func TestCheck(t *testing.T) {
 	}
 	for _, c := range cases {
 		before, err := os.Stat(c.path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		findings, err := Check(t.Context(), c.path)
 		var got []string
 		for _, f := range findings {
@@ -86,6 +81,8 @@ func TestCheck(t *testing.T) {
 			t.Errorf("%s: the check has written to the file", c.name)
 		}
 	}
+	_, err = Check(t.Context(), t.TempDir())
+	failsWith(t, err, store.ErrUnavailable, "not a regular file")
 	missing := filepath.Join(t.TempDir(), "no.db")
 	if _, err := Check(t.Context(), missing); !errors.Is(err, store.ErrUnavailable) || !strings.HasPrefix(err.Error(), "bolt: check no.db: ") {
 		t.Errorf("a missing file: %v", err)
@@ -101,9 +98,7 @@ func TestCheckOpen(t *testing.T) {
 	s := openAt(t, path, nil)
 	subjects := func() (all []string) {
 		findings, err := s.Check(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for _, f := range findings {
 			if f.Subject != "file system" { // of the directory for tests
 				all = append(all, fmt.Sprint(f.Severity, " ", f.Subject))
@@ -121,14 +116,10 @@ func TestCheckOpen(t *testing.T) {
 		t.Error(err)
 	}
 	f, err := os.OpenFile(path, os.O_WRONLY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer f.Close()
 	info, err := f.Stat()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for at := int64(4 * os.Getpagesize()); at < info.Size(); at += 512 {
 		if _, err := f.WriteAt([]byte{0xff}, at); err != nil {
 			t.Fatal(err)

@@ -50,9 +50,7 @@ func TestConformanceOverAnApplicationsDatabase(t *testing.T) {
 	t.Parallel()
 	over := func(t *testing.T, db *bbolt.DB, clock func() time.Time) store.Store {
 		s, err := New(db, &Options{Clock: clock})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return joinedStore{s, db}
 	}
 	storetest.Run(t, func(t *testing.T) store.Store { return over(t, openApp(t), nil) }, &storetest.Options{
@@ -144,9 +142,7 @@ func TestConformanceWith(t *testing.T) {
 func openApp(t testing.TB) *bbolt.DB {
 	t.Helper()
 	db, err := bbolt.Open(filepath.Join(t.TempDir(), "app.db"), 0o600, &bbolt.Options{Timeout: time.Second})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = db.Close() })
 	return db
 }

@@ -42,9 +42,7 @@ func smallFile(t testing.TB) (path string, levels map[string]float64) {
 	for i := 0; i < 150; i += 10 {
 		key := fmt.Sprintf("key %03d", i)
 		delete(levels, key)
-		if err := s.Delete(context.Background(), key); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.Delete(context.Background(), key))
 	}
 	closeStore(t, s)
 	return path, levels
@@ -103,9 +101,7 @@ func TestFlippedBits(t *testing.T) {
 		}
 		bit := byte(1) << r.IntN(8)
 		flipped[offset] ^= bit
-		if err := os.WriteFile(at, flipped, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(at, flipped, 0o600))
 		s, err := Open(at, nil)
 		switch {
 		case err == nil:
@@ -175,9 +171,7 @@ func resetMends(t *testing.T, s *Store, levels map[string]float64, key string) {
 	if _, err := s.Fill(ctx, op(steady, key, 1, store.Always)); !errors.Is(err, store.ErrCorrupt) {
 		t.Fatalf("a fill of the damaged bucket: %v", err)
 	}
-	if err := s.Delete(ctx, key); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Delete(ctx, key))
 	left := maps.Clone(levels)
 	delete(left, key)
 	path := s.db.File().Path()
@@ -196,9 +190,7 @@ func resetMends(t *testing.T, s *Store, levels map[string]float64, key string) {
 func usedBytes(t *testing.T, s *Store) (size int) {
 	t.Helper()
 	err := s.db.File().View(func(tx *bbolt.Tx) error { size = int(tx.Size()); return nil })
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return size
 }
 
@@ -221,9 +213,7 @@ func TestFlippedBitsUnverified(t *testing.T) {
 		// why Open checks the pages.
 		offset := leaves[r.IntN(len(leaves))]*os.Getpagesize() + os.Getpagesize()/2 + r.IntN(os.Getpagesize()/2)
 		flipped[offset] ^= 1 << r.IntN(8)
-		if err := os.WriteFile(at, flipped, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(at, flipped, 0o600))
 		s := openAt(t, at, &Options{NoVerify: true})
 		verified := s.Verify(ctx)
 		missed := false
@@ -273,17 +263,13 @@ func damageRecord(t *testing.T, s *Store, key string, change func(value []byte) 
 		b := tx.Bucket([]byte(defaultName))
 		return b.Put([]byte(key), change(bytes.Clone(b.Get([]byte(key)))))
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 }
 
 // forget makes s write all buckets to the file and forget them.
 func forget(t *testing.T, s *Store) {
 	t.Helper()
-	if err := s.db.Forget(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.db.Forget(t.Context()))
 }
 
 // TestPruneLogsDamage: Prune logs the number of damaged buckets, and nothing where there are none.
@@ -320,9 +306,7 @@ func TestDamagedRecordFailsAlone(t *testing.T) {
 		store.Txn{op(steady, "b", 1, store.Always)},
 		store.Txn{op(steady, "c", 1, store.Always), op(steady, "b", 1, store.Always)},
 		store.Txn{op(steady, "c", 1, store.Always)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for i, damaged := range []bool{false, true, true, false} {
 		if errors.Is(results[i].Err, store.ErrCorrupt) != damaged {
 			t.Errorf("transaction %d: error %v", i, results[i].Err)
@@ -353,9 +337,7 @@ func TestDamagedRecordFailsAlone(t *testing.T) {
 	failsWith(t, err, store.ErrCorrupt)
 
 	// Delete removes a damaged bucket.
-	if err := s.Delete(ctx, "b"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Delete(ctx, "b"))
 	if err := s.Verify(ctx); err != nil {
 		t.Error(err)
 	}
@@ -367,9 +349,7 @@ func TestDamagedRecordFailsAlone(t *testing.T) {
 func overwrite(t *testing.T, s *Store, b byte) {
 	t.Helper()
 	file, err := os.OpenFile(s.db.File().Path(), os.O_RDWR, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer func() { _ = file.Close() }()
 	metas := 2 * os.Getpagesize()
 	if _, err := file.WriteAt(bytes.Repeat([]byte{b}, usedBytes(t, s)-metas), int64(metas)); err != nil {
@@ -388,22 +368,16 @@ func TestDamagedPageWhileOpen(t *testing.T) {
 			overwrite(t, s, 0)
 		},
 		"cut short": func(t *testing.T, s *Store) {
-			if err := os.Truncate(s.db.File().Path(), int64(2*os.Getpagesize())); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.Truncate(s.db.File().Path(), int64(2*os.Getpagesize())))
 		},
 		"cut to nothing": func(t *testing.T, s *Store) {
-			if err := os.Truncate(s.db.File().Path(), 0); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.Truncate(s.db.File().Path(), 0))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path, _ := smallFile(t)
 			s, err := Open(path, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			damage(t, s)
 			ctx := context.Background()
 			_, readErr := s.Read(ctx, store.Bucket{Key: "key 001"})
@@ -443,20 +417,14 @@ func TestNewChecks(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			db, err := bbolt.Open(filepath.Join(t.TempDir(), "app.db"), 0o600, &bbolt.Options{NoSync: true})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			defer func() { _ = db.Close() }()
 			s, err := New(db, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			fillup(t, s, "a", 1)
 			fillup(t, s, "b", 2)
 			closeStore(t, s)
-			if err := db.Update(func(tx *bbolt.Tx) error { return c.change(tx.Bucket([]byte("brim"))) }); err != nil {
-				t.Fatal(err)
-			}
+			must(t, db.Update(func(tx *bbolt.Tx) error { return c.change(tx.Bucket([]byte("brim"))) }))
 			if s, err = New(db, nil); c.refused {
 				failsWith(t, err, store.ErrCorrupt, "restore the last backup of the database")
 				if s != nil {
@@ -468,15 +436,11 @@ func TestNewChecks(t *testing.T) {
 				failsWith(t, s.Verify(ctx), store.ErrCorrupt)
 				return
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			levelIs(t, s, "b", 2)
 			_, err = s.Read(ctx, store.Bucket{Key: "a"})
 			failsWith(t, err, store.ErrCorrupt, "Reset")
-			if err := s.Delete(ctx, "a"); err != nil {
-				t.Fatal(err)
-			}
+			must(t, s.Delete(ctx, "a"))
 			levelIs(t, s, "a", 0)
 			if err := s.Verify(ctx); err != nil {
 				t.Error(err)

@@ -111,9 +111,7 @@ func TestNewThatCannotWrite(t *testing.T) {
 	db := openApp(t)
 	fillup(t, newOver(t, db, nil), "k", 1)
 	path := db.Path()
-	if err := db.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, db.Close())
 	if out, err := childCommand("new", path).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}

@@ -31,13 +31,9 @@ func TestPagesAreFilled(t *testing.T) {
 					}
 					return j.Delete(t.Context(), "absent")
 				})
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 			}
-			if err := s.db.Checkpoint(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must(t, s.db.Checkpoint(t.Context()))
 			err := s.db.File().View(func(tx *bbolt.Tx) error {
 				stats := tx.Bucket([]byte(defaultName)).Stats()
 				if used := float64(stats.LeafInuse) / float64(stats.LeafAlloc); used < c.least {
@@ -45,9 +41,7 @@ func TestPagesAreFilled(t *testing.T) {
 				}
 				return nil
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 		})
 	}
 }

@@ -1,17 +1,13 @@
 package bolt
 
 import (
-	"bytes"
 	"context"
 	"flag"
 	"os"
 	"path/filepath"
-	"slices"
-	"strings"
 	"testing"
 	"time"
 
-	"github.com/brimgo/brim/internal/kv"
 	"github.com/brimgo/brim/internal/paging"
 	"github.com/brimgo/brim/store"
 )
@@ -48,18 +44,12 @@ func TestFirstFormat(t *testing.T) {
 		closeStore(t, s)
 	}
 	path := filepath.Join(t.TempDir(), "limits.db")
-	if err := os.WriteFile(path, bytesOf(t, sample), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(path, bytesOf(t, sample), 0o600))
 	clock.Set(formatTime.Add(8 * time.Second))
 	s := openAt(t, path, o)
-	if err := s.Verify(ctx); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Verify(ctx))
 	entries, err := paging.All(ctx, s, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	at := formatTime.Add(8 * time.Second)
 	want := []store.Entry{
 		{Key: "Schlüssel \xf0\x9f\xaa\xa3", State: store.State{Level: 1 << 53, Capacity: 1 << 53, At: at}},
@@ -76,31 +66,5 @@ func TestFirstFormat(t *testing.T) {
 		if entries[i] != want[i] {
 			t.Errorf("got  %+v\nwant %+v", entries[i], want[i])
 		}
-	}
-}
-
-// TestEarlierJournal opens a file whose last program was one of an earlier version, and was killed.
-// Its journal has another format, so the file is refused with the way to convert it.
-func TestEarlierJournal(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "limits.db")
-	for _, suffix := range []string{"", kv.LogSuffix} {
-		replace(t, path+suffix, "testdata/journal1.db"+suffix)
-	}
-	before := filesOf(t, filepath.Dir(path))
-	way := []string{"limits.db.journal", "an earlier version of brim", "open the file with that version and close it"}
-	for _, o := range []*Options{nil, {NoJournal: true}} {
-		_, err := Open(path, o)
-		failsWith(t, err, store.ErrUnavailable, way...)
-	}
-	_, err := OpenRelaxed(path, nil)
-	failsWith(t, err, store.ErrUnavailable, way...)
-	findings, err := Check(t.Context(), path)
-	if err != nil || !slices.ContainsFunc(findings, func(f store.Finding) bool {
-		return f.Severity == store.Broken && strings.Contains(f.Problem, "earlier version")
-	}) {
-		t.Errorf("%+v, %v; want a finding about the journal", findings, err)
-	}
-	if !slices.EqualFunc(filesOf(t, filepath.Dir(path)), before, bytes.Equal) {
-		t.Error("Open has changed the files")
 	}
 }

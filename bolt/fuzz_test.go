@@ -76,9 +76,7 @@ func FuzzOpen(f *testing.F) {
 		}
 		content = content[:len(content)-int(cut)%len(content)]
 		path := filepath.Join(t.TempDir(), "limits.db")
-		if err := os.WriteFile(path, content, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(path, content, 0o600))
 		s, err := Open(path, nil)
 		if err != nil {
 			if !errors.Is(err, store.ErrCorrupt) && !errors.Is(err, errors.ErrUnsupported) {

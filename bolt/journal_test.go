@@ -2,17 +2,13 @@ package bolt
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/brimgo/brim/internal/kv"
 	"github.com/brimgo/brim/internal/paging"
 	"github.com/brimgo/brim/store"
 )
@@ -68,9 +64,7 @@ func TestFileThatCannotGrow(t *testing.T) {
 	}
 	fill := func(prefix string, n int) {
 		t.Helper()
-		if err := apply(longFills(prefix, n)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, apply(longFills(prefix, n)))
 	}
 	fill("second", 150) // begins the other segment
 	tried("second", func() {
@@ -107,44 +101,4 @@ func TestJournalThatCannotBegin(t *testing.T) {
 	fillup(t, s, "k", 1)
 	leftOver(t, dir, "limits.db", "limits.db.journal")
 	levelIs(t, openAt(t, copyTo(t, s, t.TempDir()), nil), "k", 2)
-}
-
-// TestNothingToJournal: a flush that changes nothing begins no journal, and adds nothing to one.
-func TestNothingToJournal(t *testing.T) {
-	small := store.Limit{Capacity: 1}
-	for _, c := range []struct {
-		name string
-		call func(t *testing.T, s *Store) error
-	}{
-		{"a delete of no bucket", func(t *testing.T, s *Store) error { return s.Delete(t.Context(), "absent") }},
-		{"a refusal", func(t *testing.T, s *Store) error {
-			_, err := s.Apply(t.Context(), store.Txn{op(small, "k", 2, store.IfFits)})
-			return err
-		}},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			s := openTemp(t, &Options{logSegment: tiny})
-			end := func() []byte { // of the file and of the journal
-				log, err := os.ReadFile(s.db.File().Path() + kv.LogSuffix)
-				if err != nil && !errors.Is(err, fs.ErrNotExist) {
-					t.Fatal(err)
-				}
-				return append(log, bytesOf(t, s.db.File().Path())...)
-			}
-			for fills := range 4 {
-				if fills > 0 {
-					fillup(t, s, "k", 1)
-				}
-				before := end()
-				for range 3 {
-					if err := c.call(t, s); err != nil {
-						t.Fatal(err)
-					}
-				}
-				if !bytes.Equal(end(), before) {
-					t.Errorf("after %d fills the call wrote", fills)
-				}
-			}
-		})
-	}
 }

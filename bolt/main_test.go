@@ -51,12 +51,18 @@ func op(l store.Limit, key string, n float64, m store.Mode) store.Op {
 	return store.Op{Bucket: l.For(key), Amount: n, Mode: m}
 }
 
-func openAt(t testing.TB, path string, o *Options) *Store {
+// must ends the test if there is an error.
+func must(t testing.TB, err error) {
 	t.Helper()
-	s, err := Open(path, o)
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+func openAt(t testing.TB, path string, o *Options) *Store {
+	t.Helper()
+	s, err := Open(path, o)
+	must(t, err)
 	t.Cleanup(func() { _ = s.Close() })
 	return s
 }
@@ -78,33 +84,25 @@ func lockFile(t testing.TB, file *boltfile.File) {
 	t.Helper()
 	locked := make(chan error)
 	go func() { locked <- file.Lock(context.Background()) }()
-	if err := <-locked; err != nil {
-		t.Fatal(err)
-	}
+	must(t, <-locked)
 }
 
 func closeStore(t testing.TB, s store.Store) {
 	t.Helper()
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Close())
 }
 
 func fillup(t testing.TB, s store.Store, key string, n float64) store.State {
 	t.Helper()
 	st, err := s.Fill(context.Background(), op(steady, key, n, store.Always))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return st
 }
 
 func levelIs(t testing.TB, s store.Store, key string, want float64) {
 	t.Helper()
 	st, err := s.Read(context.Background(), store.Bucket{Key: key})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if st[0].Level != want {
 		t.Errorf("level of %q is %v, want %v", key, st[0].Level, want)
 	}
@@ -133,9 +131,7 @@ func failsWith(t testing.TB, err, target error, words ...string) {
 func bytesOf(t testing.TB, path string) []byte {
 	t.Helper()
 	b, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return b
 }
 
@@ -170,9 +166,7 @@ func childCommand(role, path string) *exec.Cmd {
 func leftOver(t *testing.T, dir string, names ...string) {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var got []string
 	for _, e := range entries {
 		got = append(got, e.Name())

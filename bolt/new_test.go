@@ -1,6 +1,8 @@
 package bolt
 
 import (
+	"bytes"
+	"cmp"
 	"errors"
 	"io"
 	stdlog "log"
@@ -58,43 +60,17 @@ func (l *beginLog) Debugf(_ string, v ...any) {
 }
 
 // TestNewMeetsAnother: when New has found no buckets, and is about to create them, another may have
-// created them. New then takes these, and refuses the same ones as before.
+// created them. New then takes these.
 func TestNewMeetsAnother(t *testing.T) {
-	for name, c := range map[string]struct {
-		meanwhile func(t *testing.T, db *bbolt.DB)
-		want      error
-	}{
-		"a store": {func(t *testing.T, db *bbolt.DB) { fillup(t, newOver(t, db, nil), "k", 1) }, nil},
-		"half of a store": {func(t *testing.T, db *bbolt.DB) {
-			err := db.Update(func(tx *bbolt.Tx) error { _, err := tx.CreateBucket([]byte("brim")); return err })
-			if err != nil {
-				t.Error(err)
-			}
-		}, store.ErrCorrupt},
-	} {
-		t.Run(name, func(t *testing.T) {
-			log := &beginLog{Logger: &bbolt.DefaultLogger{Logger: stdlog.New(io.Discard, "", 0)}}
-			db, err := bbolt.Open(filepath.Join(t.TempDir(), "app.db"), 0o600, &bbolt.Options{Logger: log})
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer func() { _ = db.Close() }()
-			met := false
-			log.looked, log.hook = false, func() { met = true; c.meanwhile(t, db) }
-			s, err := New(db, nil)
-			if !met {
-				t.Fatal("nothing happened meanwhile")
-			}
-			if c.want != nil {
-				failsWith(t, err, c.want, "bolt: new: one of the two buckets")
-				return
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			levelIs(t, s, "k", 1)
-			closeStore(t, s)
-		})
+	log := &beginLog{Logger: &bbolt.DefaultLogger{Logger: stdlog.New(io.Discard, "", 0)}}
+	db, err := bbolt.Open(filepath.Join(t.TempDir(), "app.db"), 0o600, &bbolt.Options{Logger: log})
+	must(t, err)
+	defer func() { _ = db.Close() }()
+	met := false
+	log.looked, log.hook = false, func() { met = true; fillup(t, newOver(t, db, nil), "k", 1) }
+	levelIs(t, newOver(t, db, nil), "k", 1)
+	if !met {
+		t.Fatal("nothing happened meanwhile")
 	}
 }
 
@@ -115,41 +91,45 @@ func TestBrokenLayout(t *testing.T) {
 		change func(tx *bbolt.Tx) error
 		want   error
 		says   string
-		whole  bool // an open store does not notice
+		opens  string // the text of Open if it has found the damage by a check of the whole file
+		whole  bool   // an open store does not notice
 	}{
-		{"no change", func(*bbolt.Tx) error { return nil }, nil, "", true},
-		{"a newer format", format(fileFormat + 1), errors.ErrUnsupported, "newer version of brim", true},
+		{"no change", func(*bbolt.Tx) error { return nil }, nil, "", "", true},
+		{"a newer format", format(fileFormat + 1), errors.ErrUnsupported, "newer version of brim", "", true},
 		{
 			"a newer format, which keeps its totals elsewhere", func(tx *bbolt.Tx) error {
 				return errors.Join(format(fileFormat+1)(tx), meta(tx).Delete([]byte("state")))
 			},
-			errors.ErrUnsupported, "newer version of brim", false,
+			errors.ErrUnsupported, "newer version of brim", "", false,
 		},
-		{"a format that never was", format(0), store.ErrCorrupt, "never written", true},
+		{"a damaged format", func(tx *bbolt.Tx) error {
+			b := bytes.Clone(meta(tx).Get(formatKey))
+			b[len(b)-1] ^= 1
+			return meta(tx).Put(formatKey, b)
+		}, store.ErrCorrupt, "", "", true},
+		{"a format that never was", format(0), store.ErrCorrupt, "never written", "", true},
 		{
 			"no format", func(tx *bbolt.Tx) error { return meta(tx).Delete(formatKey) },
-			store.ErrCorrupt, "the format's number is missing", true,
+			store.ErrCorrupt, "the format's number is missing", "use New", true,
 		},
 		{
 			"no totals", func(tx *bbolt.Tx) error { return meta(tx).Delete([]byte("state")) },
-			store.ErrCorrupt, `totals of the bucket "brim" are missing`, false,
+			store.ErrCorrupt, `totals of the bucket "brim" are missing`, "", false,
 		},
 		{
 			"no records", func(tx *bbolt.Tx) error { return tx.DeleteBucket([]byte("brim")) },
-			store.ErrCorrupt, "one of the two buckets", false,
+			store.ErrCorrupt, "one of the two buckets", "0 values were found where 1", false,
 		},
 		{
 			"no meta bucket", func(tx *bbolt.Tx) error { return tx.DeleteBucket([]byte("brim.meta")) },
-			store.ErrCorrupt, "one of the two buckets", false,
+			store.ErrCorrupt, "one of the two buckets", "use New", false,
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			db := openApp(t)
 			s := newOver(t, db, nil)
 			fillup(t, s, "k", 1)
-			if err := db.Update(c.change); err != nil {
-				t.Fatal(err)
-			}
+			must(t, db.Update(c.change))
 			if !c.whole {
 				for _, call := range callsOf(s) {
 					if call.name != "verify" && call.name != "size" && call.name != "read of no buckets" {
@@ -160,47 +140,37 @@ func TestBrokenLayout(t *testing.T) {
 					t.Errorf("Verify: error %v, want %v", err, c.want)
 				}
 			}
-			for _, o := range []*Options{nil, {NoVerify: true}} {
-				s, err := New(db, o)
-				if c.want == nil {
-					if err != nil {
-						t.Fatal(err)
+			opened := func(how, says string, open func(o *Options) (*Store, error)) {
+				t.Helper()
+				for _, o := range []*Options{{}, {NoVerify: true}} {
+					s, err := open(o)
+					if o.NoVerify {
+						says = c.says
 					}
-					levelIs(t, s, "k", 1)
-					continue
-				}
-				failsWith(t, err, c.want, "bolt: new: ", c.says)
-				if s != nil {
-					t.Errorf("New returns %+v beside the error", s)
-				}
-			}
-			path := db.Path()
-			if err := db.Close(); err != nil {
-				t.Fatal(err)
-			}
-			for _, o := range []*Options{nil, {NoVerify: true}} {
-				s, err := Open(path, o)
-				if c.want == nil {
-					if err != nil {
-						t.Fatal(err)
+					if c.want != nil {
+						failsWith(t, err, c.want, "bolt: "+how+": ", says)
+						if s != nil {
+							t.Errorf("%s: %+v beside the error", how, s)
+						}
+						continue
 					}
+					must(t, err)
 					levelIs(t, s, "k", 1)
 					closeStore(t, s)
-					continue
 				}
-				failsWith(t, err, c.want, "bolt: open app.db: ")
-				if s != nil {
-					t.Errorf("Open returns %+v beside the error", s)
-				}
+			}
+			opened("new", c.says, func(o *Options) (*Store, error) { return New(db, o) })
+			path := db.Path()
+			must(t, db.Close())
+			before := bytesOf(t, path)
+			opened("open app.db", cmp.Or(c.opens, c.says), func(o *Options) (*Store, error) { return Open(path, o) })
+			if c.want != nil && !bytes.Equal(before, bytesOf(t, path)) {
+				t.Error("the file was changed")
 			}
 			// The file is locked no longer.
 			again, err := bbolt.Open(path, 0o600, &bbolt.Options{Timeout: time.Millisecond})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := again.Close(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
+			must(t, again.Close())
 		})
 	}
 }
@@ -211,21 +181,24 @@ func TestBucketsRemoved(t *testing.T) {
 	db := openApp(t)
 	s := newOver(t, db, nil)
 	fillup(t, s, "k", 1)
-	err := db.Update(func(tx *bbolt.Tx) error {
-		return errors.Join(tx.DeleteBucket([]byte("brim")), tx.DeleteBucket([]byte("brim.meta")))
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, c := range callsOf(s) {
-		switch c.name {
-		case "size", "read of no buckets":
-		case "verify":
-			c.refuses(t, t.Context(), store.ErrCorrupt, `the bucket "brim" is missing`)
-		default:
-			c.refuses(t, t.Context(), store.ErrCorrupt, `the buckets "brim" and "brim.meta" are missing`)
+	refuse := func(s store.Store) {
+		for _, c := range callsOf(s) {
+			switch c.name {
+			case "size", "read of no buckets":
+			case "verify":
+				c.refuses(t, t.Context(), store.ErrCorrupt, `the bucket "brim" is missing`)
+			default:
+				c.refuses(t, t.Context(), store.ErrCorrupt, `the buckets "brim" and "brim.meta" are missing`)
+			}
 		}
 	}
+	err := db.Update(func(tx *bbolt.Tx) error {
+		err := errors.Join(tx.DeleteBucket([]byte("brim")), tx.DeleteBucket([]byte("brim.meta")))
+		refuse(s.With(tx))
+		return err
+	})
+	must(t, err)
+	refuse(s)
 	again := newOver(t, db, nil)
 	levelIs(t, again, "k", 0)
 	fillup(t, again, "k", 1)
@@ -237,9 +210,7 @@ func TestBucketsRemoved(t *testing.T) {
 func TestOpenOfAnApplicationsDatabase(t *testing.T) {
 	db := openApp(t)
 	path := db.Path()
-	if err := db.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, db.Close())
 	for _, o := range []*Options{nil, {NoVerify: true}} {
 		s, err := Open(path, o)
 		failsWith(t, err, store.ErrCorrupt, "bolt: open app.db: ", "use New")

@@ -17,9 +17,7 @@ func owner(info os.FileInfo) int { return int(info.Sys().(*syscall.Stat_t).Uid) 
 // TestOpenFifo checks that Open does not wait for a process at the other end of a named pipe.
 func TestOpenFifo(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "limits.db")
-	if err := syscall.Mkfifo(path, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, syscall.Mkfifo(path, 0o600))
 	_, err := Open(path, &Options{LockTimeout: -1})
 	failsWith(t, err, store.ErrUnavailable, "bolt: open limits.db: ", "not a regular file")
 	leftOver(t, filepath.Dir(path), "limits.db")

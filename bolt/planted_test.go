@@ -1,6 +1,7 @@
 package bolt
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
 	"testing"
@@ -9,71 +10,70 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// TestPlanted puts a link or a directory in the place of the journal, under its temporary name, or
-// in the place of the file. A store writes to no file at the other end of a link to its journal, and
-// makes none there.
+// TestPlanted puts a link, a file or a directory in the place of the journal or under its temporary
+// name. Open refuses what is no journal. A store that is open writes to no file at the other end of a
+// link, makes none there, and loses nothing.
 func TestPlanted(t *testing.T) {
 	for _, c := range []struct {
-		name, at string // at stands behind the path of the file
-		put      func(at, victim string) error
-		words    []string // of the error of Open; nil if it is put there when the store is open
+		name string
+		put  func(at, victim string) error
+		want error // of Open
+		says string
 	}{
-		{"a link to a file for the journal", kv.LogSuffix, func(at, victim string) error { return os.Symlink(victim, at) }, []string{"symbolic link"}},
-		{"a link to nowhere for the journal", kv.LogSuffix, func(at, victim string) error {
-			return os.Symlink(victim+".none", at)
-		}, []string{"symbolic link", "limits.db.journal", "move away"}},
-		{"a directory for the journal", kv.LogSuffix, func(at, _ string) error { return os.Mkdir(at, 0o700) }, []string{"not a regular file"}},
-		{"a link to nowhere for the journal that comes", kv.LogSuffix, func(at, victim string) error {
-			return os.Symlink(victim+".none", at)
-		}, nil},
-		{"a link to a file under the temporary name", kv.LogSuffix + ".new", func(at, victim string) error { return os.Symlink(victim, at) }, nil},
-		{"a link to nowhere under the temporary name", kv.LogSuffix + ".new", func(at, victim string) error {
-			return os.Symlink(victim+".none", at)
-		}, nil},
-		{"a directory under the temporary name", kv.LogSuffix + ".new", func(at, _ string) error { return os.MkdirAll(filepath.Join(at, "d"), 0o700) }, nil},
+		{
+			"a link to a file", func(at, victim string) error { return os.Symlink(victim, at) },
+			store.ErrUnavailable, "symbolic link",
+		},
+		{
+			"a link to nowhere", func(at, victim string) error { return os.Symlink(victim+".none", at) },
+			store.ErrUnavailable, "symbolic link",
+		},
+		{
+			"a second name of a file", func(at, victim string) error { return os.Link(victim, at) },
+			store.ErrCorrupt, "cut short",
+		},
+		{
+			"an empty directory", func(at, _ string) error { return os.Mkdir(at, 0o700) },
+			store.ErrUnavailable, "not a regular file; put the journal itself beside the file, or move away",
+		},
+		{
+			"a directory", func(at, _ string) error { return os.MkdirAll(filepath.Join(at, "d"), 0o700) },
+			store.ErrUnavailable, "not a regular file",
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			victim := filepath.Join(t.TempDir(), "victim")
-			if err := os.WriteFile(victim, []byte("precious"), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.WriteFile(victim, []byte("precious"), 0o600))
 			path := filepath.Join(t.TempDir(), "limits.db")
+			planted := func(at string, during func()) {
+				t.Helper()
+				must(t, c.put(at, victim))
+				during()
+				must(t, os.RemoveAll(at))
+			}
 			closeStore(t, openAt(t, path, nil))
-			plant := func() {
-				if err := c.put(path+c.at, victim); err != nil {
-					t.Fatal(err)
-				}
-			}
-			if c.words != nil {
-				before := bytesOf(t, path)
-				plant()
+			before := bytesOf(t, path)
+			planted(path+kv.LogSuffix, func() {
 				_, err := Open(path, nil)
-				failsWith(t, err, store.ErrUnavailable, c.words...)
-				if string(bytesOf(t, path)) != string(before) {
-					t.Error("the file was changed")
-				}
-			} else {
-				s := openAt(t, path, nil)
-				plant()
-				for range 3 { // the second makes the journal
-					fillup(t, s, "k", 1)
-				}
-				levelIs(t, s, "k", 3)
-				closeStore(t, s)
+				failsWith(t, err, c.want, "limits.db.journal", c.says)
+			})
+			if !bytes.Equal(bytesOf(t, path), before) {
+				t.Error("the file was changed")
 			}
+			for _, suffix := range []string{kv.LogSuffix, kv.LogSuffix + ".new"} {
+				s := openAt(t, path, nil)
+				planted(path+suffix, func() {
+					for range 3 { // the second makes the journal
+						fillup(t, s, "k", 1)
+					}
+					closeStore(t, s)
+				})
+			}
+			levelIs(t, openAt(t, path, nil), "k", 6)
 			if content := bytesOf(t, victim); string(content) != "precious" {
 				t.Errorf("the file behind the link has %q", content)
 			}
 			leftOver(t, filepath.Dir(victim), "victim")
 		})
 	}
-	t.Run("a link to nowhere for the file", func(t *testing.T) {
-		outside, path := t.TempDir(), filepath.Join(t.TempDir(), "limits.db")
-		if err := os.Symlink(filepath.Join(outside, "none.db"), path); err != nil {
-			t.Fatal(err)
-		}
-		_, err := Open(path, nil)
-		failsWith(t, err, store.ErrUnavailable, "a symbolic link to nowhere")
-		leftOver(t, outside)
-	})
 }

@@ -40,9 +40,7 @@ func TestPruneEvery(t *testing.T) {
 					PruneEvery: time.Hour, MaxSkew: time.Minute, RelaxedWindow: time.Minute,
 					Logger: slog.New(slog.NewTextHandler(&log, nil)),
 				})
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				fillLeaky(t, s, 4, 1)
 				fillup(t, s, "it never leaks", 1)
 				left := func(want int) {
@@ -77,12 +75,8 @@ func TestPruneEveryFails(t *testing.T) {
 		var log bytes.Buffer
 		db := openApp(t)
 		s, err := New(db, &Options{PruneEvery: time.Hour, Logger: slog.New(slog.NewTextHandler(&log, nil))})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := db.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
+		must(t, db.Close())
 		time.Sleep(2*time.Hour + time.Minute)
 		closeStore(t, s)
 		if n := strings.Count(log.String(), `level=ERROR msg="bolt: pruning failed; it will be tried again" in=1h0m0s error="bolt: prune: `); n != 2 {

@@ -151,9 +151,7 @@ func TestPruneEndsHalfway(t *testing.T) {
 	n, err := s.Prune(ctx)
 	failsWith(t, err, context.Canceled, "bolt: prune: ")
 	entries, err := paging.All(t.Context(), s, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if n != pruneBatch || len(entries) != pruneBatch {
 		t.Errorf("pruned %d, and %d are left; want %d and %d", n, len(entries), pruneBatch, pruneBatch)
 	}

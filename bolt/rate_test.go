@@ -76,9 +76,7 @@ func TestRefusalsChangeTheRateOnce(t *testing.T) {
 func newest(t *testing.T, s *Store) (n [2]uint64) {
 	t.Helper()
 	err := s.db.File().View(func(tx *bbolt.Tx) error { n[0] = uint64(tx.ID()); return nil })
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	log, err := os.ReadFile(s.db.File().Path() + kv.LogSuffix)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		t.Fatal(err)

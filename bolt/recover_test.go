@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -34,9 +35,7 @@ func copyTo(t testing.TB, s *Store, dir string) (path string) {
 		if err == nil {
 			err = os.WriteFile(path+suffix, b, 0o600)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 	}
 	return path
 }
@@ -51,45 +50,62 @@ func journaled(t testing.TB, o *Options) (path string) {
 	return copyTo(t, s, t.TempDir())
 }
 
-// TestStrangePairs opens files and journals that do not belong together. Nothing is dropped in
-// silence: Open names the file to put back, and leaves all files as they are.
+// TestStrangePairs opens and checks files and journals that do not belong together. Nothing is dropped
+// in silence: Open names the file to put back, Check tells of the damage, and all files stay as they are.
 func TestStrangePairs(t *testing.T) {
+	o := &Options{logSegment: 64 << 10}
 	for _, c := range []struct {
 		name  string
 		make  func(t *testing.T, path string)
 		want  error
 		words []string
+		check string // a part of the finding; "" if Check fails
 	}{
 		{"no journal", func(t *testing.T, path string) {
-			if err := os.Remove(path + kv.LogSuffix); err != nil {
-				t.Fatal(err)
-			}
-		}, store.ErrUnavailable, []string{"limits.db.journal is missing", "put it back"}},
+			must(t, os.Remove(path+kv.LogSuffix))
+		}, store.ErrUnavailable, []string{"limits.db.journal is missing", "put it back"}, "is missing"},
 		{"no file", func(t *testing.T, path string) {
-			if err := os.Remove(path); err != nil {
-				t.Fatal(err)
-			}
-		}, store.ErrUnavailable, []string{"the file is missing", "put the file back"}},
+			must(t, os.Remove(path))
+		}, store.ErrUnavailable, []string{"the file is missing", "put the file back"}, ""},
 		{"the journal of another file", func(t *testing.T, path string) {
-			replace(t, path+kv.LogSuffix, journaled(t, nil)+kv.LogSuffix)
-		}, store.ErrUnavailable, []string{"is that of another file"}},
+			replace(t, path+kv.LogSuffix, journaled(t, o)+kv.LogSuffix)
+		}, store.ErrUnavailable, []string{"is that of another file"}, "is that of another file"},
 		{"another file, which needs no journal", func(t *testing.T, path string) {
 			s := openTemp(t, nil)
 			fillup(t, s, "k", 1)
 			closeStore(t, s)
 			replace(t, path, s.db.File().Path())
-		}, store.ErrUnavailable, []string{"belongs to another file", "put that file back"}},
-		{"a damaged journal", func(t *testing.T, path string) {
-			damageAt(t, path+kv.LogSuffix, 4096+kv.DefaultSegment+40) // in the first frame, which is in the second segment
-		}, store.ErrCorrupt, []string{"limits.db.journal", "restore the last backup"}},
-		{"a journal cut short", func(t *testing.T, path string) {
-			if err := os.Truncate(path+kv.LogSuffix, 100_000); err != nil {
-				t.Fatal(err)
+		}, store.ErrUnavailable, []string{"belongs to another file", "put that file back"}, "belongs to another file"},
+		{"an old file", func(t *testing.T, path string) {
+			s := openTemp(t, &Options{logSegment: tiny})
+			for range 3 {
+				fillup(t, s, "k", 1)
 			}
-		}, store.ErrCorrupt, []string{"100000 bytes", "restore the last backup"}},
+			old := copyTo(t, s, t.TempDir())
+			for range 400 {
+				fillup(t, s, "k", 1)
+			}
+			copyTo(t, s, filepath.Dir(path))
+			replace(t, path, old)
+		}, store.ErrUnavailable, []string{"older than its journal", "put the newest file back"}, "newer than the file"},
+		{"a damaged frame", func(t *testing.T, path string) {
+			damageAt(t, path+kv.LogSuffix, 4096+o.logSegment+40) // the first frame, which is in the second segment
+		}, store.ErrCorrupt, []string{"limits.db.journal", "restore the last backup"}, "cannot be read"},
+		{"a damaged first page", func(t *testing.T, path string) {
+			damageAt(t, path+kv.LogSuffix, 0)
+		}, store.ErrCorrupt, []string{"limits.db.journal", "restore the last backup"}, "cannot be read"},
+		{"a journal cut short", func(t *testing.T, path string) {
+			must(t, os.Truncate(path+kv.LogSuffix, 100_000))
+		}, store.ErrCorrupt, []string{"100000 bytes", "restore the last backup"}, "cannot be read"},
+		{"the files of an earlier version, which was killed", func(t *testing.T, path string) {
+			replace(t, path, "testdata/journal1.db")
+			replace(t, path+kv.LogSuffix, "testdata/journal1.db"+kv.LogSuffix)
+		}, store.ErrUnavailable, []string{
+			"limits.db.journal", "an earlier version of brim", "open the file with that version and close it",
+		}, "earlier version"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			path := journaled(t, nil)
+			path := journaled(t, o)
 			c.make(t, path)
 			before := filesOf(t, filepath.Dir(path))
 			for _, o := range []*Options{nil, {NoJournal: true}} {
@@ -98,8 +114,16 @@ func TestStrangePairs(t *testing.T) {
 			}
 			_, err := OpenRelaxed(path, nil)
 			failsWith(t, err, c.want, c.words...)
+			findings, err := Check(t.Context(), path)
+			if c.check == "" {
+				failsWith(t, err, c.want, c.words...)
+			} else if err != nil || !slices.ContainsFunc(findings, func(f store.Finding) bool {
+				return f.Severity == store.Broken && f.Subject == "journal" && strings.Contains(f.Problem, c.check)
+			}) {
+				t.Errorf("Check: %+v, %v; want that the journal %s", findings, err, c.check)
+			}
 			if !slices.EqualFunc(filesOf(t, filepath.Dir(path)), before, bytes.Equal) {
-				t.Error("Open has changed the files")
+				t.Error("the files have changed")
 			}
 		})
 	}
@@ -107,65 +131,35 @@ func TestStrangePairs(t *testing.T) {
 
 func replace(t *testing.T, path, by string) {
 	t.Helper()
-	if err := os.WriteFile(path, bytesOf(t, by), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(path, bytesOf(t, by), 0o600))
 }
 
 func damageAt(t *testing.T, path string, at int64) {
 	t.Helper()
 	b := bytesOf(t, path)
 	b[at] ^= 1
-	if err := os.WriteFile(path, b, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(path, b, 0o600))
 }
 
 func filesOf(t *testing.T, dir string) (files [][]byte) {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, e := range entries {
 		files = append(files, []byte(e.Name()), bytesOf(t, filepath.Join(dir, e.Name())))
 	}
 	return files
 }
 
-// TestOldFile puts an old copy of the file beside a journal that has gone on since.
-func TestOldFile(t *testing.T) {
-	s := openTemp(t, &Options{logSegment: tiny})
-	for range 3 {
-		fillup(t, s, "k", 1)
-	}
-	old := copyTo(t, s, t.TempDir())
-	for range 400 {
-		fillup(t, s, "k", 1)
-	}
-	path := copyTo(t, s, t.TempDir())
-	replace(t, path, old)
-	_, err := Open(path, nil)
-	failsWith(t, err, store.ErrUnavailable, "older than its journal", "put the newest file back")
-}
-
-// TestLeftJournals: a journal that the file does not need was left by a process that ended while it
-// began or ended the journal. Open removes it.
-func TestLeftJournals(t *testing.T) {
-	t.Run("ended", func(t *testing.T) {
-		s := openTemp(t, nil)
-		for range 5 {
-			fillup(t, s, "k", 1)
-		}
-		path := copyTo(t, s, t.TempDir())
-		log := bytesOf(t, path+kv.LogSuffix)
-		closeStore(t, openAt(t, path, nil))
-		if err := os.WriteFile(path+kv.LogSuffix, log, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		levelIs(t, openAt(t, path, nil), "k", 5)
-		leftOver(t, filepath.Dir(path), "limits.db")
-	})
+// TestLeftJournal: a journal that the file does not need was left by a process that ended while it ended
+// the journal. Open removes it.
+func TestLeftJournal(t *testing.T) {
+	path := journaled(t, nil)
+	log := bytesOf(t, path+kv.LogSuffix)
+	closeStore(t, openAt(t, path, nil))
+	must(t, os.WriteFile(path+kv.LogSuffix, log, 0o600))
+	levelIs(t, openAt(t, path, nil), "k", 5)
+	leftOver(t, filepath.Dir(path), "limits.db")
 }
 
 // TestFirstChangeMakesNoJournal: a program that changes one bucket and ends makes one file.
@@ -190,18 +184,14 @@ func TestFirstChangeMakesNoJournal(t *testing.T) {
 func TestNoJournalCanBeMade(t *testing.T) {
 	var log bytes.Buffer
 	s := openTemp(t, &Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
-	if err := os.Mkdir(s.db.File().Path()+kv.LogSuffix, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Mkdir(s.db.File().Path()+kv.LogSuffix, 0o700))
 	for range 5 {
 		fillup(t, s, "k", 1)
 	}
 	if n := bytes.Count(log.Bytes(), []byte("no journal could be made")); n != 1 {
 		t.Errorf("logged %d times: %s", n, log.String())
 	}
-	if err := os.Remove(s.db.File().Path() + kv.LogSuffix); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Remove(s.db.File().Path()+kv.LogSuffix))
 	levelIs(t, openAt(t, copyTo(t, s, t.TempDir()), nil), "k", 5)
 }
 
@@ -239,9 +229,7 @@ func TestFullJournal(t *testing.T) {
 func TestNewOverAJournaledFile(t *testing.T) {
 	path := journaled(t, nil)
 	db, err := bbolt.Open(path, 0o600, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer func() { _ = db.Close() }()
 	_, err = New(db, nil)
 	failsWith(t, err, store.ErrUnavailable, "open the file with Open and close it")

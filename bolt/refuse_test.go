@@ -127,7 +127,7 @@ func TestRefusedCalls(t *testing.T) {
 			cancel()
 			for _, c := range callsOf(s) {
 				t.Run("cancelled "+c.name, func(t *testing.T) {
-					for range 5 { // a choice at random must not let a call through
+					for range 20 { // a choice at random must not let a call through
 						c.refuses(t, cancelled, context.Canceled)
 					}
 				})
@@ -153,9 +153,7 @@ func TestRefusedCalls(t *testing.T) {
 			ended = j
 			return nil
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for _, c := range callsOf(ended) {
 			t.Run("ended "+c.name, func(t *testing.T) { c.refuses(t, t.Context(), store.ErrClosed) })
 		}
@@ -168,9 +166,7 @@ func TestRefusedCalls(t *testing.T) {
 func TestFailedWritesOfARelaxedStore(t *testing.T) {
 	r := openRelaxed(t, filepath.Join(t.TempDir(), "limits.db"), never)
 	fillup(t, r, "k", 1)
-	if err := r.Sync(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, r.Sync(t.Context()))
 	full(t, r)
 	for _, c := range callsOf(r) {
 		if strings.HasPrefix(c.name, "read") || c.name == "verify" || c.name == "size" {
@@ -186,9 +182,7 @@ func TestFailedWritesOfARelaxedStore(t *testing.T) {
 	}
 	levelIs(t, r, "k", 1)
 	database(r.s).MaxSize = 0
-	if err := r.Sync(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, r.Sync(t.Context()))
 	fillup(t, r, "k", 1) // the disk has room again
 	closeStore(t, r)
 	s := openAt(t, r.s.db.File().Path(), nil)

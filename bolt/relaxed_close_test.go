@@ -58,9 +58,7 @@ func TestRelaxedCallsDuringClose(t *testing.T) {
 				}), r)
 				failsWith(t, err, store.ErrClosed, "bolt: "+name+": ")
 				r.s.db.File().Unlock()
-				if err := <-closed; err != nil {
-					t.Fatal(err)
-				}
+				must(t, <-closed)
 				levelIs(t, openAt(t, path, nil), "k", 1)
 			})
 		})

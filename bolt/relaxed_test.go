@@ -13,9 +13,7 @@ import (
 func openRelaxed(t testing.TB, path string, o *Options) *Relaxed {
 	t.Helper()
 	r, err := OpenRelaxed(path, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = r.Close() })
 	return r
 }
@@ -78,24 +76,6 @@ func TestRelaxedLosesWindows(t *testing.T) {
 			}
 			return nil
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 	}
-}
-
-// TestRelaxedCompacts: Compact writes the changes that are in memory only.
-func TestRelaxedCompacts(t *testing.T) {
-	r := openRelaxed(t, filepath.Join(t.TempDir(), "limits.db"), never)
-	if _, err := r.Fill(t.Context(), op(steady, "k", 1, store.IfFits)); err != nil {
-		t.Fatal(err)
-	}
-	if _, _, err := r.Compact(t.Context()); err != nil {
-		t.Error(err)
-	}
-	if err := r.Verify(t.Context()); err != nil {
-		t.Error(err)
-	}
-	levelIs(t, r.s, "k", 1)
-	closeStore(t, r)
 }

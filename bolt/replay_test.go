@@ -54,9 +54,7 @@ func TestDamagedWatermark(t *testing.T) {
 						return meta.Put(watermarkKey, watermark)
 					})
 					if missing {
-						if err := os.Remove(path + kv.LogSuffix); err != nil {
-							t.Fatal(err)
-						}
+						must(t, os.Remove(path+kv.LogSuffix))
 					}
 					_, err := Open(path, &Options{NoVerify: noVerify})
 					failsWith(t, err, store.ErrCorrupt)

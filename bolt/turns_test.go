@@ -27,9 +27,7 @@ func TestAnswersDuringACommit(t *testing.T) {
 // holdUp makes flushes wait until the caller calls the function that it returns.
 func holdUp(t *testing.T, s *Store) (goOn func()) {
 	t.Helper()
-	if err := s.db.Lock(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.db.Lock(t.Context()))
 	return s.db.Unlock
 }
 
@@ -131,4 +129,31 @@ func TestCloseWaitsForTheQueue(t *testing.T) {
 		failsWith(t, fill(), store.ErrClosed)
 		levelIs(t, openAt(t, s.db.File().Path(), nil), "k", 2)
 	})
+}
+
+// TestReadSeesWholeTransactions reads two buckets while transactions change both.
+func TestReadSeesWholeTransactions(t *testing.T) {
+	s := openTemp(t, nil)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for range 300 {
+			txn := store.Txn{op(steady, "a", 1, store.Always), op(steady, "b", 1, store.Always)}
+			if _, err := s.Apply(t.Context(), txn); err != nil {
+				t.Error(err)
+				return
+			}
+		}
+	}()
+	for reading := true; reading; {
+		select {
+		case <-done:
+			reading = false
+		default:
+		}
+		states, err := s.Read(t.Context(), steady.For("a"), steady.For("b"))
+		if err != nil || states[0].Level != states[1].Level {
+			t.Fatalf("levels %v and %v, %v", states[0].Level, states[1].Level, err)
+		}
+	}
 }

@@ -2,40 +2,11 @@ package bolt
 
 import (
 	"errors"
-	"path/filepath"
 	"testing"
 
 	"github.com/brimgo/brim/internal/combine"
-	"github.com/brimgo/brim/internal/paging"
 	"github.com/brimgo/brim/store"
 )
-
-// TestFailedCloseMarksNothing: Close cannot write the changes that only the journal has. Nothing may
-// note in the file that the file has all changes: the next Open would not read them from the journal.
-func TestFailedCloseMarksNothing(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "limits.db")
-	s, err := Open(path, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	fillup(t, s, "k", 1)
-	fillup(t, s, "k", 1)
-	if _, err := s.Apply(t.Context(), longFills("long", 900)...); err != nil {
-		t.Fatal(err)
-	}
-	database(s).MaxSize = 1
-	if err := s.Close(); err == nil {
-		t.Fatal("the file had no room, and the store was closed without an error")
-	}
-	if err := s.db.Checkpoint(t.Context()); !errors.Is(err, store.ErrClosed) {
-		t.Errorf("a write after Close: %v; want ErrClosed", err)
-	}
-	again := openAt(t, path, nil)
-	levelIs(t, again, "k", 2)
-	if entries, err := paging.All(t.Context(), again, ""); err != nil || len(entries) != 901 {
-		t.Errorf("%d buckets, %v; want 901", len(entries), err)
-	}
-}
 
 // TestFailedFlushAnswersAll: the second capture of a hold fails because the first one is in the same
 // flush. If the flush fails, the hold still stands, and ErrNotHeld would be wrong.
