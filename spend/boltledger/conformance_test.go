@@ -33,9 +33,7 @@ func harness(t *testing.T) spendtest.Harness {
 	open()
 	newLedger := func(t testing.TB, clock func() time.Time) ledger.Ledger {
 		l, err := boltledger.New(s, &boltledger.Options{Clock: clock})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return l
 	}
 	t.Cleanup(func() {
@@ -50,16 +48,12 @@ func harness(t *testing.T) spendtest.Harness {
 		New: newLedger,
 		Crash: func(t testing.TB, l ledger.Ledger, f func(ledger.Ledger)) {
 			tx, err := db.Begin(true)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			defer func() { _ = tx.Rollback() }()
 			f(l.(*boltledger.Ledger).With(tx))
 		},
 		Reopen: func(t testing.TB, l ledger.Ledger, clock func() time.Time) ledger.Ledger {
-			if err := errors.Join(l.Close(), s.Close(), db.Close()); err != nil {
-				t.Fatal(err)
-			}
+			must(t, errors.Join(l.Close(), s.Close(), db.Close()))
 			open()
 			return newLedger(t, clock)
 		},

@@ -105,12 +105,8 @@ func TestExactlyOnceUnderKills(t *testing.T) {
 		cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%s %d", childEnv, path, from))
 		cmd.Stderr = os.Stderr
 		out, err := cmd.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
+		must(t, cmd.Start())
 		// Most kills wait for a random number of answers, so a fast machine kills the program as
 		// often as a slow one does. Some kills come while the program opens the file.
 		kill := time.AfterFunc(time.Hour, func() { _ = cmd.Process.Kill() })
@@ -139,14 +135,10 @@ func TestExactlyOnceUnderKills(t *testing.T) {
 		}
 	}
 	s, err := bolt.Open(path, nil) // Open reads the whole file and verifies its checksums
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer s.Close()
 	l, err := boltledger.New(s, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer l.Close()
 	once.Check(t, l, answers)
 	t.Logf("%d kills", kills)
@@ -212,12 +204,8 @@ func TestCancelAfterKill(t *testing.T) {
 		cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%s %d", cancelEnv, path, round))
 		cmd.Stderr = os.Stderr
 		out, err := cmd.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
+		must(t, cmd.Start())
 		answered := make(map[int]bool) // by request, whether its cancellation was
 		lines := bufio.NewScanner(out)
 		for left := r.IntN(100); lines.Scan(); left-- {
@@ -232,17 +220,11 @@ func TestCancelAfterKill(t *testing.T) {
 		}
 		_ = cmd.Wait()
 		s, err := bolt.Open(path, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		l, err := boltledger.New(s, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		b, err := spendload.Cancels(l)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for n, was := range answered {
 			request := spendload.Authorization(round, n)
 			d, err := b.Cancel(t.Context(), request.ID, request.Account)
@@ -262,9 +244,7 @@ func TestCancelAfterKill(t *testing.T) {
 			}
 		}
 		spendload.Undone(t, b)
-		if err := errors.Join(l.Close(), s.Close()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errors.Join(l.Close(), s.Close()))
 	}
 	t.Logf("the programs were killed before %d decisions, between %d and their cancellations, and after %d of these", never, open, canceled)
 	if never == 0 || open == 0 || canceled == 0 {

@@ -89,9 +89,7 @@ func newSample(t *testing.T) *sample {
 	t.Helper()
 	path, ctx := filepath.Join(t.TempDir(), "sample.db"), t.Context()
 	o, err := openSample(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	m := &sample{
 		levels: map[string]float64{}, usage: map[string][]spend.Usage{}, histories: map[string][]spend.Entry{},
 		decisions: map[string]spend.Decision{},
@@ -110,9 +108,7 @@ func newSample(t *testing.T) *sample {
 			send = o.b.Authorize
 		}
 		d, err := send(ctx, requestOf(i))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		d.Replayed = true
 		m.decisions[requestOf(i).ID] = d
 		if i >= sampleRequests && i%3 == 0 && d.Approved {
@@ -137,9 +133,7 @@ func newSample(t *testing.T) *sample {
 			t.Fatal(err)
 		}
 	}
-	if err := o.close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, o.close())
 	if m.content, err = os.ReadFile(path); err != nil {
 		t.Fatal(err)
 	}
@@ -236,9 +230,7 @@ func isOne(damaged map[string]bool) bool {
 
 func writeFile(t *testing.T, path string, content []byte) {
 	t.Helper()
-	if err := os.WriteFile(path, content, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(path, content, 0o600))
 }
 
 // TestFlippedBytes flips bytes all over a file with buckets and spends. Every answer is right, or
@@ -284,17 +276,13 @@ func TestFlippedBytes(t *testing.T) {
 			} else {
 				alone++
 			}
-			if err := o.close(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, o.close())
 		case errors.Is(err, store.ErrCorrupt) && strings.Contains(err.Error(), "restore the last backup"):
 			refused++
 		default:
 			t.Fatalf("%s: error %v, want ErrCorrupt and the remedy", where, err)
 		}
-		if err := os.Remove(at); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Remove(at))
 	}
 	t.Logf("%d flips: %d refused, %d damaged alone, %d in bytes that mean nothing", flips, refused, alone, intact)
 	if refused < flips/20 || alone < flips/40 || intact < flips/20 {
@@ -315,22 +303,16 @@ func TestPruneDamaged(t *testing.T) {
 	}
 	writeFile(t, at, damaged)
 	s, err := bolt.Open(at, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer func() { _ = s.Close() }()
 	later := func() time.Time { return sampleTime.Add(100 * 24 * time.Hour) }
 	l, err := boltledger.New(s, &boltledger.Options{Clock: later})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer func() { _ = l.Close() }()
 	b, err := spend.New(l, spend.Budget{Name: "cards", Currency: "EUR", Rules: []spend.Rule{
 		spend.Rolling("day", spend.Money{Minor: 20_000, Currency: "EUR"}, 24*time.Hour),
 	}}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	done, err := b.Prune(t.Context())
 	if !errors.Is(err, store.ErrCorrupt) || done.Expired == 0 || done.Requests == 0 {
 		t.Errorf("%+v, %v; want expired holds, requests and ErrCorrupt", done, err)
@@ -339,9 +321,7 @@ func TestPruneDamaged(t *testing.T) {
 	expired := int64(0)
 	for i := 1; i < sampleAccounts; i++ {
 		entries, err := history(t.Context(), b, accountName(i))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for _, e := range entries {
 			if e.Kind == "expire" && e.At.Equal(later()) {
 				expired++

@@ -11,16 +11,20 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
+// must ends the test if there is an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 func openLedger(t *testing.T) *Ledger {
 	t.Helper()
 	s, err := bolt.Open(filepath.Join(t.TempDir(), "limits.db"), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	l, err := New(s, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() {
 		if err := errors.Join(l.Close(), s.Close()); err != nil {
 			t.Error(err)
@@ -33,13 +37,9 @@ func openLedger(t *testing.T) *Ledger {
 // changes do not last, its error is that of the flush: a hold that they captured still stands.
 func TestFailedFlushAnswersAll(t *testing.T) {
 	s, err := bolt.Open(filepath.Join(t.TempDir(), "limits.db"), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	l, err := New(s, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = errors.Join(l.Close(), s.Close()) })
 	own := errors.New("more than is held")
 	run := func(err error) *ledger.Job {
@@ -52,9 +52,7 @@ func TestFailedFlushAnswersAll(t *testing.T) {
 			want = failed
 			l.db.File().Refuse("the disk failed")
 		}
-		if err := l.db.Lock(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, l.db.Lock(t.Context()))
 		l.flush(0, batch)
 		l.db.Unlock()
 		if !errors.Is(batch[0].Err, failed) || !errors.Is(explain("decide", batch[1].Err), want) {
@@ -73,9 +71,7 @@ func TestPruneLeavesNewRequests(t *testing.T) {
 		err := l.Decide(ctx, &ledger.Job{Accounts: []string{"a"}, Requests: []string{id}, Run: func(ledger.Snapshot) (*ledger.Changes, error) {
 			return &ledger.Changes{Requests: []ledger.Request{{ID: id, At: at, Accounts: []string{"a"}}}}, nil
 		}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 	}
 	for _, id := range []string{"again", "gone", "old"} {
 		record(id, 1)

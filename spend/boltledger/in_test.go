@@ -21,13 +21,9 @@ func TestIn(t *testing.T) {
 			ctx := t.Context()
 			path := filepath.Join(t.TempDir(), "limits.db")
 			s, err := bolt.Open(path, o)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			l, err := boltledger.New(s, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			var ended ledger.Ledger
 			both := func(id string, result error) error {
 				return s.Update(ctx, func(in store.Store) error {
@@ -49,17 +45,13 @@ func TestIn(t *testing.T) {
 				t.Helper()
 				states, err := s.Read(ctx, limit.For("k"))
 				var a ledger.Account
-				if err := errors.Join(err, l.View(ctx, ask("card", &a))); err != nil {
-					t.Fatal(err)
-				}
+				must(t, errors.Join(err, l.View(ctx, ask("card", &a))))
 				if states[0].Level != float64(want) || len(a.State) != want {
 					t.Errorf("%v fills and %d charges, want %d of each", states[0].Level, len(a.State), want)
 				}
 			}
 			for i, id := range []string{"a", "b", "c"} { // the first two go straight to the file
-				if err := both(id, nil); err != nil {
-					t.Fatal(err)
-				}
+				must(t, both(id, nil))
 				if err := both("undone "+id, undo); !errors.Is(err, undo) {
 					t.Errorf("an Update that fails: %v", err)
 				}
@@ -67,9 +59,7 @@ func TestIn(t *testing.T) {
 			}
 			fails(t, "a ledger whose Update has ended", ended.Decide(ctx, charge("card", "late")), store.ErrClosed)
 			fails(t, "a ledger in the store itself", l.In(s).Decide(ctx, charge("card", "late")), store.ErrUnavailable)
-			if err := errors.Join(l.Close(), s.Close()); err != nil {
-				t.Fatal(err)
-			}
+			must(t, errors.Join(l.Close(), s.Close()))
 			if s, err = bolt.Open(path, nil); err != nil {
 				t.Fatal(err)
 			}
@@ -77,9 +67,7 @@ func TestIn(t *testing.T) {
 				t.Fatal(err)
 			}
 			are(3)
-			if err := errors.Join(l.Close(), s.Close()); err != nil {
-				t.Fatal(err)
-			}
+			must(t, errors.Join(l.Close(), s.Close()))
 		})
 	}
 }

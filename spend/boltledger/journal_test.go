@@ -37,9 +37,7 @@ func journaled(t *testing.T) spendtest.Harness {
 	open(t, filepath.Join(t.TempDir(), "first.db"))
 	newLedger := func(t testing.TB, clock func() time.Time) ledger.Ledger {
 		l, err := boltledger.New(s, &boltledger.Options{Clock: clock})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return l
 	}
 	t.Cleanup(func() {
@@ -72,9 +70,7 @@ func journaled(t *testing.T) spendtest.Harness {
 func copyLive(t testing.TB, s *bolt.Store, from, to string) {
 	t.Helper()
 	file := kv.PartsOf(s).DB.File()
-	if err := file.Lock(context.Background()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, file.Lock(context.Background()))
 	defer file.Unlock()
 	for _, suffix := range []string{"", ".journal"} {
 		b, err := os.ReadFile(from + suffix)
@@ -84,9 +80,7 @@ func copyLive(t testing.TB, s *bolt.Store, from, to string) {
 		if err == nil {
 			err = os.WriteFile(to+suffix, b, 0o600)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 	}
 }
 
@@ -106,9 +100,7 @@ func TestJournaledConformance(t *testing.T) {
 func TestJournalOfBoth(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "both.db")
 	o, err := openSample(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	const callers, each = 8, 60
 	limit := store.Limit{Capacity: 1000}
 	account := func(i int) string { return fmt.Sprint("account:", i) }
@@ -145,9 +137,7 @@ func TestJournalOfBoth(t *testing.T) {
 			copyLive(t, o.s, path, path+"2")
 		}
 		if end != "none" {
-			if err := o.close(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, o.close())
 			if end == "a kill" {
 				path += "2"
 			}
@@ -184,9 +174,7 @@ func TestStoreClosedFirst(t *testing.T) {
 	for round := range 10 {
 		path := filepath.Join(t.TempDir(), "closed.db")
 		o, err := openSample(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		var answered [8]int64
 		var wg sync.WaitGroup
 		began := make(chan bool, len(answered))
@@ -209,14 +197,10 @@ func TestStoreClosedFirst(t *testing.T) {
 			})
 		}
 		<-began
-		if err := o.s.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, o.s.Close())
 		wg.Wait()
 		allFail(t, t.Context(), o.l, store.ErrClosed)
-		if err := o.close(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, o.close())
 		if o, err = openSample(path); err != nil {
 			t.Fatal(err)
 		}
@@ -226,8 +210,6 @@ func TestStoreClosedFirst(t *testing.T) {
 				t.Errorf("%+v, %v; want %d used", used, err, n)
 			}
 		}
-		if err := o.close(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, o.close())
 	}
 }

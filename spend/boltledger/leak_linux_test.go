@@ -15,32 +15,20 @@ func TestNothingIsLeftOpen(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "spend.db")
 	descriptors := func() int {
 		entries, err := os.ReadDir("/proc/self/fd")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return len(entries)
 	}
 	cycle := func() {
 		s, err := bolt.Open(path, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		l, err := boltledger.New(s, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := l.Decide(t.Context(), charge("card", "r1")); err != nil {
-			t.Fatal(err)
-		}
-		if err := l.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
+		must(t, l.Decide(t.Context(), charge("card", "r1")))
+		must(t, l.Close())
 		if _, _, err := s.Compact(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if err := s.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.Close())
 	}
 	cycle()
 	before := descriptors()

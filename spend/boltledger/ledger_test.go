@@ -17,6 +17,14 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
+// must ends the test if there is an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // charge is a job that stores a request and the account's working set.
 func charge(account, id string) *ledger.Job {
 	return &ledger.Job{
@@ -48,18 +56,12 @@ func ask(account string, into *ledger.Account) *ledger.Job {
 func openLedger(t *testing.T) (*bbolt.DB, *bolt.Store, *boltledger.Ledger) {
 	t.Helper()
 	db, err := bbolt.Open(filepath.Join(t.TempDir(), "app.db"), 0o600, &bbolt.Options{NoSync: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = db.Close() })
 	s, err := bolt.New(db, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	l, err := boltledger.New(s, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = l.Close() })
 	return db, s, l
 }
@@ -97,9 +99,7 @@ func TestNewRefuses(t *testing.T) {
 	if _, err := boltledger.New(s, &boltledger.Options{Name: strings.Repeat("n", 65)}); err == nil {
 		t.Error("a long name: no error")
 	}
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Close())
 	_, err = boltledger.New(s, nil)
 	fails(t, "a closed store", err, store.ErrClosed)
 }
@@ -109,9 +109,7 @@ func TestClosed(t *testing.T) {
 	cancelled, cancel := context.WithCancel(t.Context())
 	cancel()
 	allFail(t, cancelled, l, context.Canceled)
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, l.Close())
 	allFail(t, t.Context(), l, store.ErrClosed)
 	_, err := l.PruneRequests(t.Context(), "", 1)
 	fails(t, "PruneRequests", err, store.ErrClosed)
@@ -122,13 +120,9 @@ func TestClosed(t *testing.T) {
 		t.Errorf("the store is closed, too: %v", err)
 	}
 	other, err := boltledger.New(s, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer func() { _ = other.Close() }()
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Close())
 	allFail(t, t.Context(), other, store.ErrClosed)
 }
 
@@ -169,13 +163,9 @@ func TestWith(t *testing.T) {
 	ctx := t.Context()
 	var a ledger.Account
 	tx, err := db.Begin(true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	j := l.With(tx)
-	if err := j.Decide(ctx, charge("card", "r1")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, j.Decide(ctx, charge("card", "r1")))
 	own := errors.New("a job's own")
 	refused := &ledger.Job{Run: func(ledger.Snapshot) (*ledger.Changes, error) { return nil, own }}
 	errs := j.DecideAll(ctx, []*ledger.Job{refused, charge("card", "r2"), charge("card", "r3")})
@@ -199,9 +189,7 @@ func TestWith(t *testing.T) {
 	if err := j.Close(); err != nil {
 		t.Error(err)
 	}
-	if err := tx.Rollback(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, tx.Rollback())
 	allFail(t, ctx, j, store.ErrClosed)
 	if err := l.View(ctx, ask("card", &a)); err != nil || len(a.State) != 0 {
 		t.Errorf("the account is %q after a rollback, %v", a.State, err)
@@ -214,9 +202,7 @@ func TestWith(t *testing.T) {
 	if err != nil {
 		t.Errorf("a question in a read-only transaction: %v", err)
 	}
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Close())
 	err = db.View(func(tx *bbolt.Tx) error { allFail(t, ctx, l.With(tx), store.ErrClosed); return nil })
 	if err != nil {
 		t.Error(err)
@@ -227,9 +213,7 @@ func TestWith(t *testing.T) {
 func TestDamage(t *testing.T) {
 	db, _, l := openLedger(t)
 	ctx := t.Context()
-	if err := l.Decide(ctx, charge("card", "r1")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, l.Decide(ctx, charge("card", "r1")))
 	for _, c := range []struct {
 		name   string
 		change func(value []byte) []byte
@@ -255,14 +239,10 @@ func TestDamage(t *testing.T) {
 			}
 			return b.Put(key, sound)
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 	}
 	err := db.Update(func(tx *bbolt.Tx) error { return tx.DeleteBucket([]byte("spend.requests")) })
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	allFail(t, ctx, l, store.ErrCorrupt)
 	_, err = l.PruneRequests(ctx, "", time.Now().UnixMicro())
 	fails(t, "PruneRequests", err, store.ErrCorrupt)
@@ -274,17 +254,13 @@ func TestDamagedAccountFailsAlone(t *testing.T) {
 	db, _, l := openLedger(t)
 	ctx := t.Context()
 	for _, account := range []string{"a", "b", "c"} {
-		if err := l.Decide(ctx, charge(account, "first-"+account)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, l.Decide(ctx, charge(account, "first-"+account)))
 	}
 	err := db.Update(func(tx *bbolt.Tx) error {
 		return errors.Join(tx.Bucket([]byte("spend.accounts")).Put([]byte("b\x00s"), []byte("nonsense")),
 			tx.Bucket([]byte("spend.requests")).Put([]byte("first-c"), []byte("nonsense")))
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	// blind stores an account that it has not read.
 	blind := func(account, id string) *ledger.Job {
 		return &ledger.Job{Accounts: []string{account}, Run: func(s ledger.Snapshot) (*ledger.Changes, error) {
@@ -312,9 +288,7 @@ func TestDamagedAccountFailsAlone(t *testing.T) {
 		t.Errorf("%d requests were pruned, %v; want all 6 intact ones", n, err)
 	}
 	other, err := bolt.New(db, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if l, err := boltledger.New(other, nil); err != nil {
 		t.Errorf("a ledger with damaged values: %v", err)
 	} else if err := l.Close(); err != nil {
@@ -324,9 +298,7 @@ func TestDamagedAccountFailsAlone(t *testing.T) {
 		func(tx *bbolt.Tx) error { return tx.Bucket([]byte("spend.accounts")).Delete([]byte("a\x00s")) },
 		func(tx *bbolt.Tx) error { return tx.DeleteBucket([]byte("spend.requests")) },
 	} {
-		if err := db.Update(change); err != nil {
-			t.Fatal(err)
-		}
+		must(t, db.Update(change))
 		_, err = boltledger.New(other, nil)
 		fails(t, "a ledger that has lost something", err, store.ErrCorrupt)
 	}
