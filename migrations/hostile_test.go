@@ -4,21 +4,13 @@ import (
 	"reflect"
 	"testing"
 
-	"github.com/jackc/pgx/v5/pgxpool"
-
 	"github.com/brimgo/brim/internal/pgtest"
 )
 
 // TestHostileSearchPath has a schema on the search_path whose operators and functions fail.
 func TestHostileSearchPath(t *testing.T) {
 	noLeaks(t)
-	config := pgtest.Pool(t).Config()
-	config.ConnConfig.RuntimeParams["search_path"] = pgtest.Hostile(t)
-	pool, err := pgxpool.NewWithConfig(t.Context(), config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(pool.Close)
+	pool := pgtest.PoolAt(t, pgtest.With(t, "search_path="+pgtest.Hostile(t)))
 	o := &Options{Schema: pgtest.Schema(t)}
 	status := func(want Status) {
 		t.Helper()

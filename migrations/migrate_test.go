@@ -8,8 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/jackc/pgx/v5/pgxpool"
-
 	"github.com/brimgo/brim/internal/pgtest"
 	"github.com/brimgo/brim/store"
 )
@@ -81,13 +79,7 @@ func TestDroppedTables(t *testing.T) {
 
 func TestUpNeedsOneConnection(t *testing.T) {
 	noLeaks(t)
-	config := pgtest.Pool(t).Config()
-	config.MaxConns = 1
-	pool, err := pgxpool.NewWithConfig(t.Context(), config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(pool.Close)
+	pool := pgtest.PoolAt(t, pgtest.With(t, "pool_max_conns=1"))
 	up(t, pool, &Options{Schema: pgtest.Schema(t)})
 	// The settings of the session must not get back into the pool.
 	for setting, want := range map[string]string{"lock_timeout": "0", "statement_timeout": "0"} {
@@ -103,7 +95,7 @@ func TestUpNeedsOneConnection(t *testing.T) {
 func TestOddNames(t *testing.T) {
 	pool := pgtest.Pool(t)
 	for _, name := range []string{
-		"UPPER", "two words", `quo"ted`, "quo'ted", `back\slash`, "dollar$brim$", "ünïcode 桶", "{{table}}", "select", "1st", `"`,
+		`UPPER quo"te'd`, `back\slash dollar$brim$`, "ünïcode 桶 {{table}}", "select", `"`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			// The schema keeps the tests apart, and the table begins with the odd name.
@@ -146,22 +138,6 @@ func TestTwoTablesInOneSchema(t *testing.T) {
 		t.Fatal(err)
 	}
 	checkCurrent(t, pool, b)
-}
-
-func TestTableIsMadeForHeapOnlyUpdates(t *testing.T) {
-	pool, o := pgtest.Pool(t), &Options{Schema: pgtest.Schema(t)}
-	up(t, pool, o)
-	if n := scalar[int](t, pool, o, `SELECT count(*) FROM pg_indexes WHERE schemaname = {{'schema'}} AND tablename = 'buckets'`); n != 1 {
-		t.Errorf("%d indexes: an index on a column that fills change forbids heap-only updates", n)
-	}
-	if c := scalar[string](t, pool, o, `SELECT collation_name FROM information_schema.columns
-		WHERE table_schema = {{'schema'}} AND table_name = 'buckets' AND column_name = 'key'`); c != "C" {
-		t.Errorf("keys have collation %q: keys compare byte by byte", c)
-	}
-	if n := scalar[int](t, pool, o, `SELECT count(*) FROM pg_attribute
-		WHERE attrelid = '{{schema}}.{{table}}'::regclass AND attnum > 0 AND col_description(attrelid, attnum) IS NULL`); n != 0 {
-		t.Errorf("%d columns without a comment", n)
-	}
 }
 
 func TestUnlogged(t *testing.T) {

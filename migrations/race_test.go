@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/brimgo/brim/internal/pgtest"
 	"github.com/brimgo/brim/store"
@@ -192,11 +191,7 @@ func TestServerThatNeverAnswers(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	pool, err := pgxpool.New(t.Context(), "postgres://postgres@"+l.Addr().String()+"/postgres?sslmode=disable")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer pool.Close()
+	pool := pgtest.PoolAt(t, "postgres://postgres@"+l.Addr().String()+"/postgres?sslmode=disable")
 	o := &Options{LockTimeout: time.Second}
 	for name, call := range map[string]func(context.Context) error{
 		"up":     func(ctx context.Context) error { return Up(ctx, pool, o) },

@@ -6,10 +6,29 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
+
 	"github.com/brimgo/brim/internal/pgrun"
 	"github.com/brimgo/brim/internal/pgtest"
+	"github.com/brimgo/brim/migrations"
 	"github.com/brimgo/brim/store"
 )
+
+// ownTable returns a store over a table of its own on the shared server.
+func ownTable(t *testing.T, o Options) (s *Store, pool *pgxpool.Pool, schema string) {
+	t.Helper()
+	pool, schema = pgtest.Pool(t), pgtest.Schema(t)
+	if err := migrations.Up(t.Context(), pool, &migrations.Options{Schema: schema}); err != nil {
+		t.Fatal(err)
+	}
+	o.Schema = schema
+	s, err := New(pool, &o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	return s, pool, schema
+}
 
 // TestTriesAnswerAsStore fills buckets by each statement for TryFillups. Each caller must get the
 // answer that package store gives to one caller after the other.

@@ -1,7 +1,6 @@
 package postgres
 
 import (
-	"slices"
 	"testing"
 	"time"
 
@@ -75,38 +74,5 @@ func TestBlockBesideARefusal(t *testing.T) {
 	states, err := s.Read(t.Context(), limit.For("new"))
 	if err != nil || states[0].BlockedUntil.IsZero() {
 		t.Errorf("%+v, %v; want a block", states, err)
-	}
-}
-
-// TestQuestionsLockNoRow: the rows of a transaction that asks are not among those that a batch may
-// wait for.
-func TestQuestionsLockNoRow(t *testing.T) {
-	of := func(key string, mode store.Mode) store.Op {
-		return store.Op{Bucket: store.Limit{Capacity: 1}.For(key), Amount: 1, Mode: mode}
-	}
-	txns := []store.Txn{{of("asked", store.Ask)}, {of("a", store.IfFits), of("b", store.IfFits)}}
-	if got := slices.Collect(txnKeys(txns)); !slices.Equal(got, []string{"a", "b"}) {
-		t.Errorf("%q; want a and b", got)
-	}
-}
-
-// TestRefusedOfAnotherCall: a refused transaction sees the rows as they were read, whatever goes in
-// by another call. It has to be decided again only where its own call has changed one of its rows.
-func TestRefusedOfAnotherCall(t *testing.T) {
-	limit := store.Limit{Capacity: 10}
-	fits, refused := store.Op{Bucket: limit.For("a"), Amount: 2}, store.Op{Bucket: limit.For("a"), Amount: 11}
-	for _, c := range []struct {
-		why   string
-		calls [][]store.Txn
-		again bool
-	}{
-		{"two calls", [][]store.Txn{{{fits}}, {{refused}}}, false},
-		{"one call", [][]store.Txn{{{fits}, {refused}}}, true},
-	} {
-		w := newWorking(slices.Concat(c.calls...))
-		outcomes, again := (&Store{}).decideAll(w, c.calls, map[int32]bool{1: true}, nil, nil)
-		if again != c.again || !again && (outcomes[1].results[0].Accepted || outcomes[1].results[0].States[0].Level != 0) {
-			t.Errorf("%s: %+v, again: %v; want %v", c.why, outcomes, again, c.again)
-		}
 	}
 }

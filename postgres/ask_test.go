@@ -1,7 +1,6 @@
 package postgres_test
 
 import (
-	"context"
 	"fmt"
 	"sync"
 	"testing"
@@ -20,7 +19,7 @@ func TestQuestionsWaitForNoRow(t *testing.T) {
 	leakFree(t)
 	admin := pgtest.Pool(t)
 	schema := migrated(t)
-	s := over(t, poolAt(t, pgtest.URL(t)), postgres.Options{Schema: schema, StatementTimeout: time.Minute})
+	s := over(t, pgtest.PoolAt(t, pgtest.URL(t)), postgres.Options{Schema: schema, StatementTimeout: time.Minute})
 	b := steady.For("held")
 	fill(t, s, op(b, 3, store.IfFits))
 	release := lockRow(t, admin, schema, "held")
@@ -72,16 +71,16 @@ func TestQuestionsWaitForNoRow(t *testing.T) {
 // TestQuestionsInATransaction asks in a transaction of the application. The answer counts the
 // fills of the transaction, and a question locks no row, not even in one that cannot write.
 func TestQuestionsInATransaction(t *testing.T) {
-	for way := range ways {
-		t.Run(way, func(t *testing.T) { testQuestionsInATransaction(t, way) })
+	for way, join := range ways {
+		t.Run(way, func(t *testing.T) { testQuestionsInATransaction(t, join) })
 	}
 }
 
-func testQuestionsInATransaction(t *testing.T, way string) {
+func testQuestionsInATransaction(t *testing.T, join func(*testing.T, *charges, pgx.TxIsoLevel) *joined) {
 	c := newCharges(t, postgres.Options{})
 	b := store.Limit{Capacity: 10}.For("k")
 	fill(t, c.s, op(b, 3, store.IfFits))
-	in := ways[way](t, c, pgx.ReadCommitted)
+	in := join(t, c, pgx.ReadCommitted)
 	for _, o := range []store.Op{op(b, 7, store.Ask), op(b, 8, store.Ask), op(b.For("none"), 10, store.Ask)} {
 		if st := fill(t, in, o); st.Accepted != (o.Amount != 8) {
 			t.Errorf("a question about %v: %+v", o.Amount, st)
@@ -116,51 +115,11 @@ func testQuestionsInATransaction(t *testing.T, way string) {
 	}
 }
 
-// TestQuestionCutOff ends the context of a question in flight, and breaks its connection. A
-// question changes nothing, so its outcome is never unknown.
-func TestQuestionCutOff(t *testing.T) {
-	leakFree(t)
-	admin := pgtest.Pool(t)
-	schema := migrated(t)
-	p, url := newProxy(t, pgtest.URL(t))
-	pool := poolAt(t, tune(url, "pool_max_conns=1"))
-	s := over(t, pool, postgres.Options{Schema: schema, StatementTimeout: time.Minute})
-	b := steady.For(secret)
-	for name, ask := range map[string]func(context.Context) error{
-		"ask": calls(s, b)["ask"], "ask for several": calls(s, b)["ask for several"],
-	} {
-		if err := ask(t.Context()); err != nil { // prepares the statements
-			t.Fatal(err)
-		}
-		for _, c := range []cut{before, after} {
-			p.arm(c, 0)
-			wantError(t, ask(t.Context()), store.ErrUnavailable)
-			until(t, name+" to recover", func() bool { return ask(t.Context()) == nil })
-		}
-		release := lockTable(t, admin, schema)
-		ctx, cancel := context.WithCancel(t.Context())
-		done := make(chan error, 1)
-		go func() { done <- ask(ctx) }()
-		somebodyWaits(t, admin, schema)
-		cancel()
-		plainContext(t, promptly(t, func() error { return <-done }), context.Canceled)
-		release()
-		until(t, name+" to recover", func() bool { return ask(t.Context()) == nil })
-	}
-
-	hasty := over(t, pool, postgres.Options{Schema: schema, StatementTimeout: 2 * time.Second})
-	ask := calls(hasty, b)["ask"]
-	until(t, "a connection", func() bool { return ask(t.Context()) == nil })
-	p.arm(swallowed, 0)
-	wantError(t, ask(t.Context()), store.ErrUnavailable)
-	until(t, "a hasty store to recover", func() bool { return ask(t.Context()) == nil })
-}
-
 // TestVisitKeepsNoTransaction looks at the sessions of a store while the function of Visit runs.
 func TestVisitKeepsNoTransaction(t *testing.T) {
 	admin := pgtest.Pool(t)
 	schema := migrated(t)
-	pool := poolAt(t, tune(pgtest.URL(t), "pool_max_conns=1", "application_name=visitor-"+schema))
+	pool := pgtest.PoolAt(t, pgtest.With(t, "pool_max_conns=1&application_name=visitor-"+schema))
 	s := over(t, pool, postgres.Options{Schema: schema})
 	const buckets = 2500
 	txns := make([]store.Txn, buckets)

@@ -38,12 +38,12 @@ func TestBoundUnderLoad(t *testing.T) {
 	b := store.Limit{Capacity: capacity, LeakRate: rate}.For("hot")
 	// One key has one lane in each store, so as many statements meet in the server as there are
 	// stores.
-	crowded := poolAt(t, tune(pgtest.URL(t), "pool_max_conns=16"))
+	crowded := pgtest.PoolAt(t, pgtest.With(t, "pool_max_conns=16"))
 	var stores []*postgres.Store
 	for range 16 {
 		stores = append(stores, over(t, crowded, postgres.Options{Schema: schema}))
 	}
-	watch := poolAt(t, tune(pgtest.URL(t), "pool_max_conns=1"))
+	watch := pgtest.PoolAt(t, pgtest.With(t, "pool_max_conns=1"))
 
 	var writers, reader sync.WaitGroup
 	stop, stopReader := make(chan struct{}), make(chan struct{})

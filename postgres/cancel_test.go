@@ -3,7 +3,6 @@ package postgres_test
 import (
 	"context"
 	"errors"
-	"strings"
 	"testing"
 	"time"
 
@@ -28,25 +27,6 @@ func promptly(t *testing.T, f func() error) error {
 	}
 }
 
-// TestCancelledBefore passes contexts that are done already. The store must send nothing.
-func TestCancelledBefore(t *testing.T) {
-	leakFree(t)
-	s := open(t, postgres.Options{})
-	done, cancel := context.WithCancel(t.Context())
-	cancel()
-	late, cancel := context.WithDeadline(t.Context(), time.Unix(0, 0))
-	defer cancel()
-	all := calls(s, steady.For(secret))
-	all["apply nothing"] = func(ctx context.Context) error { _, err := s.Apply(ctx); return err }
-	all["read nothing"] = func(ctx context.Context) error { _, err := s.Read(ctx); return err }
-	all["delete nothing"] = func(ctx context.Context) error { return s.Delete(ctx) }
-	for _, call := range all {
-		plainContext(t, call(done), context.Canceled)
-		plainContext(t, call(late), context.DeadlineExceeded)
-	}
-	levelIs(t, s, secret, 0)
-}
-
 // TestCancelledInFlightAndQueued ends contexts of fills. A fill in flight is answered at once, and
 // is applied at most once: never, where its error does not say that its outcome is unknown. A fill
 // that is queued behind it is taken back. A neighbour of both is not disturbed.
@@ -56,14 +36,13 @@ func TestCancelledInFlightAndQueued(t *testing.T) {
 		op   func(b store.Bucket) store.Op
 	}{
 		{"try", func(b store.Bucket) store.Op { return op(b, 1, store.IfFits) }},
-		{"fillup", func(b store.Bucket) store.Op { return op(b, 1, store.Clamp) }},
 		{"hold", func(b store.Bucket) store.Op { return store.Op{Bucket: b, Hold: 1} }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			leakFree(t)
 			admin := pgtest.Pool(t)
 			schema := migrated(t)
-			pool := poolAt(t, pgtest.URL(t))
+			pool := pgtest.PoolAt(t, pgtest.URL(t))
 			s := over(t, pool, postgres.Options{Schema: schema, Lanes: 1})
 			b := steady.For(secret)
 			fill(t, s, c.op(b))
@@ -106,7 +85,7 @@ func TestCancelledInFlightAndQueued(t *testing.T) {
 func TestCancelledWaitingForAConnection(t *testing.T) {
 	leakFree(t)
 	schema := migrated(t)
-	pool := poolAt(t, tune(pgtest.URL(t), "pool_max_conns=1"))
+	pool := pgtest.PoolAt(t, pgtest.With(t, "pool_max_conns=1"))
 	s := over(t, pool, postgres.Options{Schema: schema})
 	hasty := over(t, pool, postgres.Options{Schema: schema, StatementTimeout: 200 * time.Millisecond})
 	taken, err := pool.Acquire(t.Context())
@@ -138,70 +117,12 @@ func TestCancelledWaitingForAConnection(t *testing.T) {
 	clean(t, pool)
 }
 
-// TestAppliedTransactionsAreTheStores changes a slice of transactions after Apply was cut
-// short. The server must get the transactions as they were.
-func TestAppliedTransactionsAreTheStores(t *testing.T) {
-	admin := pgtest.Pool(t)
-	schema := migrated(t)
-	s := over(t, poolAt(t, tune(pgtest.URL(t), "pool_max_conns=1")), postgres.Options{Schema: schema})
-	fill(t, s, op(steady.For("a"), 1, store.Clamp))
-	fill(t, s, op(steady.For("z"), 1, store.Clamp))
-	// The one connection prepares its statements. To prepare them later would need a lock of the
-	// table of its own, and the second lock of the table would come between.
-	if _, err := s.Apply(t.Context(), store.Txn{op(steady.For("y"), 1, store.IfFits)}); err != nil {
-		t.Fatal(err)
-	}
-	// A call that finds nothing in flight is cut off when its context ends. A call that is sent
-	// together with others goes on.
-	releaseFirst := lockTable(t, admin, schema)
-	first := make(chan error, 1)
-	go func() {
-		_, err := s.Apply(context.Background(), store.Txn{op(steady.For("z"), 1, store.IfFits)})
-		first <- err
-	}()
-	somebodyWaits(t, admin, schema)
-	release := lockTable(t, admin, schema) // gets its turn after the first call
-	// Goroutines of other tests may wait in a queue, too.
-	queued := func() (n int) {
-		for stack := range strings.SplitSeq(stacks(), "\n\n") {
-			if strings.Contains(stack, " [select") && strings.Contains(stack, "combine.(*Combiner[") {
-				n++
-			}
-		}
-		return n
-	}
-	others := queued()
-	ctx, cancel := context.WithCancel(t.Context())
-	txns := []store.Txn{{op(steady.For("a"), 1, store.IfFits), op(steady.For("b"), 1, store.IfFits)}}
-	result := make(chan error, 1)
-	go func() { _, err := s.Apply(ctx, txns...); result <- err }()
-	until(t, "the second call to queue", func() bool { return queued() > others })
-	releaseFirst()
-	if err := promptly(t, func() error { return <-first }); err != nil {
-		t.Fatal(err)
-	}
-	somebodyWaits(t, admin, schema)
-	cancel()
-	wantError(t, promptly(t, func() error { return <-result }), store.ErrUnknownOutcome)
-	for i := range txns[0] {
-		txns[0][i].Amount = 1000
-	}
-	txns[0] = nil
-	release()
-	if err := s.Close(); err != nil { // waits for calls in flight
-		t.Fatal(err)
-	}
-	s = over(t, admin, postgres.Options{Schema: schema})
-	levelIs(t, s, "a", 2)
-	levelIs(t, s, "b", 1)
-}
-
 // TestCloseWaits sees that Close waits for calls in flight and leaves nothing behind.
 func TestCloseWaits(t *testing.T) {
 	leakFree(t)
 	admin := pgtest.Pool(t)
 	schema := migrated(t)
-	pool := poolAt(t, pgtest.URL(t))
+	pool := pgtest.PoolAt(t, pgtest.URL(t))
 	s := over(t, pool, postgres.Options{Schema: schema})
 	b := steady.For(secret)
 	fill(t, s, op(b, 1, store.IfFits))

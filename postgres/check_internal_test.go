@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/brimgo/brim/internal/pgname"
 	"github.com/brimgo/brim/internal/pgrun"
@@ -80,53 +79,10 @@ func TestCheckOfClock(t *testing.T) {
 	}
 }
 
-// TestCheckOfEachSetting judges settings that a test cannot change without a server of its own, and
-// those of a session.
-func TestCheckOfEachSetting(t *testing.T) {
-	sound := settings{synchronousCommit: "on", fsync: "on", fullPageWrites: "on", readOnly: "off", autovacuum: "on", ours: true}
-	for _, c := range []struct {
-		why    string
-		change func(*settings)
-		want   string // severity and subject
-	}{
-		{"all is well", func(*settings) {}, ""},
-		{"a crash loses fills", func(s *settings) { s.synchronousCommit = "off" }, "broken synchronous_commit"},
-		{"nobody replicates", func(s *settings) { s.synchronousCommit = "local" }, ""},
-		{"somebody replicates", func(s *settings) { s.standbyNames = "other" }, ""},
-		{
-			"a fail-over loses fills", func(s *settings) { s.synchronousCommit, s.standbyNames = "local", "other" },
-			"warning synchronous_commit",
-		},
-		{"a crash of the machine damages files", func(s *settings) { s.fsync = "off" }, "broken fsync"},
-		{"a crash of the machine damages pages", func(s *settings) { s.fullPageWrites = "off" }, "broken full_page_writes"},
-		{"no fill can work", func(s *settings) { s.readOnly = "on" }, "broken default_transaction_read_only"},
-		{"another <= decides", func(s *settings) { s.ours = false }, "broken search_path"},
-		{"dead rows stay", func(s *settings) { s.autovacuum = "off" }, "warning autovacuum"},
-		{"a replica is read-only anyway", func(s *settings) { s.replica, s.readOnly = true, "on" }, "broken role"},
-	} {
-		s, k := sound, &checker{}
-		c.change(&s)
-		k.settings(s)
-		got := ""
-		if len(k.Findings) > 0 {
-			got = fmt.Sprint(k.Findings[0].Severity, " ", k.Findings[0].Subject)
-		}
-		if got != c.want || len(k.Findings) > 1 {
-			t.Errorf("%s: %+v; want %q", c.why, k.Findings, c.want)
-		}
-	}
-}
-
 // TestCheckWithoutAnswer asks over a connection that is closed. No step takes that for a finding.
 func TestCheckWithoutAnswer(t *testing.T) {
-	config := pgtest.Pool(t).Config()
-	config.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec // with which no pooler matters
-	pool, err := pgxpool.NewWithConfig(t.Context(), config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer pool.Close()
-	conn, err := pgx.ConnectConfig(t.Context(), config.ConnConfig)
+	pool := pgtest.PoolAt(t, pgtest.With(t, "default_query_exec_mode=exec")) // with which no pooler matters
+	conn, err := pgx.Connect(t.Context(), pgtest.URL(t))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -71,7 +71,9 @@ func TestCheckFindsAndMends(t *testing.T) {
 	role := schema + "_role"
 	execute(t, admin, "CREATE ROLE "+role+" LOGIN")
 	t.Cleanup(func() { execute(t, admin, "DROP OWNED BY "+role+"; DROP ROLE "+role) })
-	app := func() *pgxpool.Pool { return poolAt(t, strings.Replace(pgtest.URL(t), "postgres@", role+"@", 1)) }
+	app := func() *pgxpool.Pool {
+		return pgtest.PoolAt(t, strings.Replace(pgtest.URL(t), "postgres@", role+"@", 1))
+	}
 	buckets := schema + ".buckets"
 	for _, c := range []struct{ name, sql, want string }{
 		{"no right at all", "", "broken rights, unchecked migrations"}, // the remedies are for the later cases, too
@@ -150,7 +152,7 @@ func TestCheckOfSettings(t *testing.T) {
 		{"search_path=public,pg_catalog", "broken search_path"},
 		{"search_path=public", ""},
 	} {
-		if got := found(t, poolAt(t, tune(server.URL(), c.setting)), schema); got != c.want {
+		if got := found(t, pgtest.PoolAt(t, tune(server.URL(), c.setting)), schema); got != c.want {
 			t.Errorf("session with %q: %s; want %s", c.setting, got, c.want)
 		}
 	}
@@ -181,7 +183,7 @@ func TestCheckOfPooler(t *testing.T) {
 		{"pool_max_conns=2", "broken pooler"},
 		{"default_query_exec_mode=exec", ""},
 	} {
-		if got := found(t, poolAt(t, tune(url, c.setting)), schema); got != c.want {
+		if got := found(t, pgtest.PoolAt(t, tune(url, c.setting)), schema); got != c.want {
 			t.Errorf("%s: %s; want %s", c.setting, got, c.want)
 		}
 	}
@@ -227,6 +229,9 @@ func TestCheckSeesPooler(t *testing.T) {
 			t.Error(err)
 		}
 	})
+	through := func(setting string, afterConnect func(context.Context, *pgx.Conn) error) *pgxpool.Pool {
+		return pgtest.PoolAt(t, tune(p.URL(), setting), func(c *pgxpool.Config) { c.AfterConnect = afterConnect })
+	}
 	for _, c := range []struct {
 		setting string
 		forgets bool
@@ -241,12 +246,8 @@ func TestCheckSeesPooler(t *testing.T) {
 		{"default_query_exec_mode=exec", true, ""},
 		{"default_query_exec_mode=simple_protocol", true, ""},
 	} {
-		config, err := pgxpool.ParseConfig(tune(p.URL(), c.setting))
-		if err != nil {
-			t.Fatal(err)
-		}
 		var first *pgx.Conn
-		config.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
+		pool := through(c.setting, func(ctx context.Context, conn *pgx.Conn) error {
 			if first == nil {
 				first = conn
 			}
@@ -254,11 +255,7 @@ func TestCheckSeesPooler(t *testing.T) {
 				return nil
 			}
 			return first.PgConn().Exec(ctx, "DEALLOCATE ALL").Close()
-		}
-		pool, err := pgxpool.NewWithConfig(t.Context(), config)
-		if err != nil {
-			t.Fatal(err)
-		}
+		})
 		want := c.want
 		if usual != "" { // the shared server may have findings of its own
 			want = strings.Trim(usual+", "+c.want, ", ")
@@ -273,29 +270,20 @@ func TestCheckSeesPooler(t *testing.T) {
 	}
 
 	// The pooler gives out one connection only.
-	config, err := pgxpool.ParseConfig(tune(p.URL(), "pool_max_conns=2"))
-	if err != nil {
-		t.Fatal(err)
-	}
 	var connections atomic.Int32
-	config.AfterConnect = func(context.Context, *pgx.Conn) error {
+	pool := through("pool_max_conns=2", func(context.Context, *pgx.Conn) error {
 		if connections.Add(1) > 1 {
 			return errors.New("no second connection")
 		}
 		return nil
-	}
-	pool, err := pgxpool.NewWithConfig(t.Context(), config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer pool.Close()
+	})
 	if findings, err := postgres.Check(t.Context(), pool, &postgres.Options{Schema: schema}); !errors.Is(err, store.ErrUnavailable) {
 		t.Errorf("without a second connection: %v, %v; want no answer", findings, err)
 	}
 }
 
 func TestCheckFails(t *testing.T) {
-	pool := poolAt(t, "postgres://127.0.0.1:1/nowhere")
+	pool := pgtest.PoolAt(t, "postgres://127.0.0.1:1/nowhere")
 	if _, err := postgres.Check(t.Context(), pool, nil); !errors.Is(err, store.ErrUnavailable) || !strings.HasPrefix(err.Error(), "postgres: check: ") {
 		t.Errorf("no server: %v", err)
 	}
@@ -313,23 +301,7 @@ func TestCheckNoFalseAlarm(t *testing.T) {
 	pool := pgtest.Pool(t)
 	schema := migrated(t)
 	s := over(t, pool, postgres.Options{Schema: schema})
-	done := make(chan struct{})
-	var wg sync.WaitGroup
-	for i := range 8 {
-		wg.Go(func() {
-			for n := 0; ; n++ {
-				select {
-				case <-done:
-					return
-				default:
-				}
-				if _, err := s.Fill(t.Context(), op(steady.For(fmt.Sprint(i, n%10)), 1, store.IfFits)); err != nil {
-					t.Error(err)
-					return
-				}
-			}
-		})
-	}
+	stop := online(t, s)
 	var checks sync.WaitGroup
 	for range 2 {
 		checks.Go(func() {
@@ -342,12 +314,8 @@ func TestCheckNoFalseAlarm(t *testing.T) {
 		})
 	}
 	checks.Wait()
-	close(done)
-	wg.Wait()
-	if err := s.Visit(t.Context(), "brim.check/", func(e store.Entry) bool {
-		t.Errorf("the checks have left %q", e.Key)
-		return true
-	}); err != nil {
-		t.Error(err)
+	stop()
+	if left := list(t, s, "brim.check/"); len(left) > 0 {
+		t.Errorf("the checks have left %+v", left)
 	}
 }

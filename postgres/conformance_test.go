@@ -41,7 +41,7 @@ func (h *harness) schema(s store.Store) string {
 func (h *harness) run(t *testing.T, o storetest.Options) {
 	h.schemas = make(map[store.Store]string)
 	url := pgtest.With(t, "pool_max_conns=16&"+h.settings)
-	pool, peers := poolAt(t, url), poolAt(t, url)
+	pool, peers := pgtest.PoolAt(t, url), pgtest.PoolAt(t, url)
 	openAt := func(t *testing.T, clock func() time.Time) store.Store {
 		schema := migrated(t)
 		if h.parts > 0 {

@@ -106,7 +106,7 @@ func TestRefusedByTheServer(t *testing.T) {
 		{"no privilege to write", as("reader", "", "postgres"), "", writes, []string{"42501", "buckets", "grant"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			pool := poolAt(t, c.url)
+			pool := pgtest.PoolAt(t, c.url)
 			s := over(t, pool, postgres.Options{Schema: c.schema})
 			all := calls(s, steady.For(secret))
 			for _, name := range c.calls {
@@ -121,7 +121,7 @@ func TestRefusedByTheServer(t *testing.T) {
 		})
 	}
 	// With the right password, the role gets an error that names the privilege it lacks.
-	pool := poolAt(t, as("limited", "right", "postgres"))
+	pool := pgtest.PoolAt(t, as("limited", "right", "postgres"))
 	wantError(t, calls(over(t, pool, postgres.Options{}), steady.For(secret))["try"](t.Context()), store.ErrUnavailable, "42501")
 	clean(t, pool)
 	if n := scalar[int](t, admin, "SELECT count(*) FROM brim.buckets"); n != 0 {
@@ -135,7 +135,7 @@ func TestRefusedByTheServer(t *testing.T) {
 func TestReadOnly(t *testing.T) {
 	pids := func(t *testing.T, url string) {
 		t.Helper()
-		pool := poolAt(t, tune(url, "pool_max_conns=1"))
+		pool := pgtest.PoolAt(t, tune(url, "pool_max_conns=1"))
 		s := over(t, pool, postgres.Options{})
 		all := calls(s, steady.For(secret))
 		for _, name := range writes {

@@ -83,33 +83,6 @@ func tune(url string, settings ...string) string {
 	return url
 }
 
-// poolAt returns a pool with the settings of url, closed at the end of t.
-func poolAt(t testing.TB, url string) *pgxpool.Pool {
-	t.Helper()
-	return poolWith(t, url, func(*pgx.ConnConfig) {})
-}
-
-// tracedPool returns a pool whose statements the tracer sees, closed at the end of t.
-func tracedPool(t testing.TB, tracer pgx.QueryTracer) *pgxpool.Pool {
-	t.Helper()
-	return poolWith(t, pgtest.URL(t), func(c *pgx.ConnConfig) { c.Tracer = tracer })
-}
-
-func poolWith(t testing.TB, url string, change func(*pgx.ConnConfig)) *pgxpool.Pool {
-	t.Helper()
-	config, err := pgxpool.ParseConfig(url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	change(config.ConnConfig)
-	pool, err := pgxpool.NewWithConfig(t.Context(), config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(pool.Close)
-	return pool
-}
-
 // migrateOn makes the tables in the default schema of a server of the test's own.
 func migrateOn(t testing.TB, pool *pgxpool.Pool) (schema string) {
 	t.Helper()
@@ -225,15 +198,6 @@ func waiting(t testing.TB, pool *pgxpool.Pool, schema string) int {
 	t.Helper()
 	return scalar[int](t, pool, `SELECT count(DISTINCT w.pid) FROM pg_locks AS w JOIN pg_locks AS r USING (pid)
 		WHERE NOT w.granted AND r.relation = $1::text::regclass`, table(t, schema))
-}
-
-// reported waits until the server has ended all sessions of the application. It has then
-// counted their writes.
-func reported(t testing.TB, pool *pgxpool.Pool, application string) {
-	t.Helper()
-	until(t, "the sessions to end", func() bool {
-		return scalar[int](t, pool, "SELECT count(*) FROM pg_stat_activity WHERE application_name = $1", application) == 0
-	})
 }
 
 // leakFree fails t if goroutines that start from here on are left when everything that t opened

@@ -96,16 +96,11 @@ func TestOddNames(t *testing.T) {
 	pool := pgtest.Pool(t)
 	unique := pgtest.Schema(t) // for names that no other test has
 	for _, c := range []struct{ name, schema, table string }{
-		{"upper case", "Limits", "Buckets"},
-		{"spaces", "my limits ", " b u"},
-		{"double quotes", `li"mits`, `"b"`},
-		{"single quotes", "it's", "o'b''c"},
-		{"backslashes and dollars", `a\b$1`, `$brim$\`},
-		{"a dot", "a.b", "c.d"},
+		{"quotes", `My "li''mits" `, ` "o'b''c"`},
+		{"backslashes, dollars and dots", `a\b$1.c`, `$brim$\.d`},
 		{"Unicode", "Grenzwerte für Кран", "桶🪣"},
 		{"keywords", "select", "table"},
-		{"like placeholders", "{{table}}", "{{schema}}"},
-		{"percent", "%s%I", "%L"},
+		{"like placeholders", "{{table}}%s%I", "{{schema}}%L"},
 		{"as long as may be", strings.Repeat("s", 63-9), strings.Repeat("t", 48)},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -123,7 +118,7 @@ func TestOddNames(t *testing.T) {
 // TestOneConnection has one connection for all lanes. No call may wait for a second connection
 // while it holds the first.
 func TestOneConnection(t *testing.T) {
-	pool := poolAt(t, tune(pgtest.URL(t), "pool_max_conns=1"))
+	pool := pgtest.PoolAt(t, pgtest.With(t, "pool_max_conns=1"))
 	everything(t, over(t, pool, postgres.Options{Schema: migrated(t), Lanes: 4, BatchSize: 7}))
 	clean(t, pool)
 }
@@ -148,17 +143,6 @@ func TestTableComesLater(t *testing.T) {
 	clean(t, pool)
 }
 
-// TestNothingAsked makes calls for no bucket. They need no server.
-func TestNothingAsked(t *testing.T) {
-	s := over(t, poolAt(t, "postgres://postgres@127.0.0.1:1/postgres?sslmode=disable"), postgres.Options{})
-	if states, err := s.Read(t.Context()); err != nil || len(states) != 0 {
-		t.Errorf("read: %+v, %v", states, err)
-	}
-	if err := s.Delete(t.Context()); err != nil {
-		t.Errorf("delete: %v", err)
-	}
-}
-
 // TestNewChecks gives New options that it must refuse with an error.
 func TestNewChecks(t *testing.T) {
 	pool := pgtest.Pool(t)
@@ -173,9 +157,7 @@ func TestNewChecks(t *testing.T) {
 		{"negative timeout", "negative", pool, &postgres.Options{StatementTimeout: -1}},
 		{"negative interval", "negative", pool, &postgres.Options{PruneEvery: -1}},
 		{"negative skew", "negative", pool, &postgres.Options{MaxSkew: -1}},
-		{"long schema", "63", pool, &postgres.Options{Schema: strings.Repeat("s", 64)}},
-		{"system schema", "pg_", pool, &postgres.Options{Schema: "pg_limits"}},
-		{"NUL in table", "NUL", pool, &postgres.Options{Table: "a\x00b"}},
+		{"a name that the server refuses", "pg_", pool, &postgres.Options{Schema: "pg_limits"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s, err := postgres.New(c.pool, c.o)
@@ -190,7 +172,7 @@ func TestNewChecks(t *testing.T) {
 // with a <= for float8 and numeric that were always true could fill every bucket beyond its rim.
 func TestHostileSearchPath(t *testing.T) {
 	hostile := pgtest.Hostile(t)
-	pool := poolAt(t, tune(pgtest.URL(t), "search_path="+hostile))
+	pool := pgtest.PoolAt(t, pgtest.With(t, "search_path="+hostile))
 	admin := pgtest.Pool(t)
 	schema := migrated(t)
 	s := over(t, pool, postgres.Options{Schema: schema})

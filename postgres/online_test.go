@@ -2,13 +2,15 @@ package postgres_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/brimgo/brim/internal/pgtest"
 	"github.com/brimgo/brim/internal/seed"
@@ -16,51 +18,59 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// online fills buckets in all ways until stop is called, which returns the number of calls. Each call
-// must be answered, and each unit must be in its bucket afterwards. Calls may fail with
-// ErrUnavailable if failing says so.
-func online(t *testing.T, s *postgres.Store, failing bool) (stop func() int64) {
+// online fills buckets in all ways, by 16 callers of each store, until stop is called, which returns
+// the number of calls. Each call must be answered, and each level must be the answer to exactly one
+// unit.
+func online(t *testing.T, stores ...*postgres.Store) (stop func() int64) {
 	t.Helper()
 	const keys = 30
 	key := func(n int64) string { return fmt.Sprintf("key %02d", n%keys) }
 	var calls, fresh atomic.Int64
-	var units [keys]atomic.Int64
+	var mu sync.Mutex
+	levels := make(map[string][]float64)
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
-	for g := range int64(16) {
+	for g := range int64(16 * len(stores)) {
+		s := stores[g%int64(len(stores))]
 		wg.Go(func() {
 			for n := g; ctx.Err() == nil; n += 7 {
-				var err error
-				var st store.State
-				in := []int64{n % keys}
+				ops := []store.Op{op(steady.For(key(n)), 1, store.IfFits)}
 				switch n % 5 {
 				case 0:
-					in = append(in, (n+1)%keys)
-					var res []store.Result
-					res, err = s.Apply(context.Background(), store.Txn{op(steady.For(key(n)), 1, store.IfFits), op(steady.For(key(n+1)), 1, store.IfFits)})
-					st.Accepted = err == nil && res[0].Accepted
+					ops = append(ops, op(steady.For(key(n+1+n%2)), 1, store.IfFits))
+					if n%4 > 1 { // in either order
+						slices.Reverse(ops)
+					}
 				case 1:
-					st, err = s.Fill(context.Background(), op(steady.For(key(n)), 1, store.Clamp))
-				case 2:
-					in = nil
-					st, err = s.Fill(context.Background(), op(steady.For(fmt.Sprint("new ", fresh.Add(1))), 1, store.IfFits))
+					ops[0].Mode = store.Clamp
+				case 2: // new to some callers at once
+					ops[0].Key = fmt.Sprint("new ", fresh.Add(1)/4)
 				case 3:
-					in = nil
-					st, err = s.Fill(context.Background(), op(store.Limit{Capacity: 1}.For("full"), 1, store.IfFits))
-					st.Accepted = true // at most once
-				default:
-					st, err = s.Fill(context.Background(), op(steady.For(key(n)), 1, store.IfFits))
+					ops[0].Bucket = store.Limit{Capacity: 1}.For("full")
 				}
-				switch {
-				case failing && errors.Is(err, store.ErrUnavailable) && !errors.Is(err, store.ErrUnknownOutcome):
-				case err != nil || !st.Accepted:
-					t.Errorf("%+v, %v", st, err)
-					return
-				default:
-					for _, i := range in {
-						units[i].Add(1)
+				var res store.Result
+				var err error
+				if len(ops) == 1 {
+					var st store.State
+					st, err = s.Fill(context.Background(), ops[0])
+					res = store.Result{States: []store.State{st}, Accepted: st.Accepted || n%5 == 3}
+				} else {
+					var all []store.Result
+					if all, err = s.Apply(context.Background(), ops); err == nil {
+						res = all[0]
 					}
 				}
+				if err != nil || !res.Accepted {
+					t.Errorf("%+v: %+v, %v", ops, res, err)
+					return
+				}
+				mu.Lock()
+				for i, st := range res.States {
+					if st.Accepted {
+						levels[ops[i].Key] = append(levels[ops[i].Key], st.Level)
+					}
+				}
+				mu.Unlock()
 				calls.Add(1)
 			}
 		})
@@ -68,10 +78,47 @@ func online(t *testing.T, s *postgres.Store, failing bool) (stop func() int64) {
 	return func() int64 {
 		cancel()
 		wg.Wait()
-		for n := range int64(keys) {
-			levelIs(t, s, key(n), float64(units[n].Load()))
+		for key, answered := range levels {
+			slices.Sort(answered)
+			for i, level := range answered {
+				if level != float64(i+1) {
+					t.Errorf("the levels of %s contain %v in the place of %d: a unit was lost or answered twice", key, level, i+1)
+					break
+				}
+			}
+		}
+		for _, e := range list(t, stores[0], "") {
+			if e.Level != float64(len(levels[e.Key])) {
+				t.Errorf("%s holds %v; %d units were put in", e.Key, e.Level, len(levels[e.Key]))
+			}
 		}
 		return calls.Load()
+	}
+}
+
+// TestFlushesLockInOrder has three stores fill the same buckets. The server looks for a deadlock long
+// before a flush has waited for its lock_timeout, so one that locks in another order deadlocks.
+func TestFlushesLockInOrder(t *testing.T) {
+	t.Parallel()
+	server := pgtest.NewServer(t, "deadlock_timeout=1ms")
+	admin := server.Pool(t)
+	schema := migrateOn(t, admin)
+	var stores []*postgres.Store
+	var pools []*pgxpool.Pool
+	for range 3 {
+		pool := pgtest.PoolAt(t, tune(server.URL(), "application_name=measured"))
+		pools, stores = append(pools, pool), append(stores, over(t, pool, postgres.Options{Schema: schema}))
+	}
+	stop := online(t, stores...)
+	// Real time, because the server looks for deadlocks by its own clock.
+	time.Sleep(time.Duration(seed.Attempts(2, 60)) * time.Second)
+	t.Logf("%d calls", stop())
+	for _, pool := range pools {
+		pool.Close()
+	}
+	pgtest.Reported(t, admin, "measured")
+	if n := scalar[int](t, admin, "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()"); n != 0 {
+		t.Errorf("%d deadlocks", n)
 	}
 }
 
@@ -95,9 +142,9 @@ func TestOnlineChanges(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			admin := pgtest.Pool(t)
 			schema := migrated(t)
-			pool := poolAt(t, tune(pgtest.URL(t), "pool_max_conns=8"))
+			pool := pgtest.PoolAt(t, pgtest.With(t, "pool_max_conns=8"))
 			s := over(t, pool, postgres.Options{Schema: schema, StatementTimeout: time.Minute})
-			stop := online(t, s, false)
+			stop := online(t, s)
 			changed := 0
 			for until := time.Now().Add(time.Duration(seed.Attempts(400, 10_000)) * time.Millisecond); time.Now().Before(until) && !t.Failed(); changed++ {
 				if c.ddl == "" {
@@ -114,44 +161,4 @@ func TestOnlineChanges(t *testing.T) {
 			clean(t, pool)
 		})
 	}
-}
-
-// TestTableLockedForTooLong locks the table for longer than StatementTimeout. No lock_timeout counts
-// for such a wait, but the server answers that it has cancelled the statement: nothing was applied.
-func TestTableLockedForTooLong(t *testing.T) {
-	leakFree(t)
-	admin := pgtest.Pool(t)
-	schema := migrated(t)
-	pool := poolAt(t, tune(pgtest.URL(t), "pool_max_conns=8"))
-	s := over(t, pool, postgres.Options{Schema: schema, StatementTimeout: 2 * time.Second})
-	for _, call := range calls(s, steady.For("k")) { // prepares the statements
-		if err := call(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-	}
-	stop := online(t, s, true)
-	tx, err := admin.Begin(t.Context())
-	if err == nil {
-		_, err = tx.Exec(t.Context(), "LOCK TABLE "+table(t, schema))
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	var wg sync.WaitGroup
-	for name, call := range calls(s, steady.For("k")) {
-		wg.Go(func() {
-			start := time.Now()
-			err := call(context.Background())
-			if !errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrUnknownOutcome) {
-				t.Errorf("%s: %v, want ErrUnavailable", name, err)
-			}
-			if took := time.Since(start); took > 6*time.Second {
-				t.Errorf("%s was answered after %v, want twice 2s at most", name, took)
-			}
-		})
-	}
-	wg.Wait()
-	end(t, tx, false)
-	stop()
-	clean(t, pool)
 }

@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/brimgo/brim/internal/pgtest"
@@ -22,36 +21,34 @@ import (
 // row.
 func TestPlansOutliveGrowth(t *testing.T) {
 	server := pgtest.NewServer(t)
-	states := []struct{ name, sql string }{ // of the table when the statements are planned
-		{"never analyzed", "SELECT"},
-		{"analyzed while empty", "ANALYZE @"},
-		{"emptied", "INSERT INTO @ (level, atime, capacity, leak_rate, key) " +
-			"SELECT 0, clock_timestamp(), 1, 0, i FROM generate_series(1, 2000) AS i; DELETE FROM @; VACUUM ANALYZE @"},
-	}
-	for _, mode := range []string{"cache_statement", "cache_describe", "exec"} {
-		for _, plans := range []string{"auto", "force_generic_plan", "force_custom_plan"} {
-			if mode != "cache_statement" && plans != "auto" {
-				continue // the setting concerns statements that the server keeps
-			}
-			for i, state := range states {
-				if plans != "auto" && i == 0 {
-					continue // a table that was never analyzed looks larger than one that was analyzed while empty
-				}
-				t.Run(mode+", "+plans+", "+state.name, func(t *testing.T) {
-					t.Parallel()
-					growUnderPlans(t, server, fmt.Sprint(mode, "_", plans, i), mode, plans, state.sql, 30_000)
-				})
-			}
-		}
-	}
-	if large := seed.Attempts(0, 1_000_000); large > 0 {
-		t.Run(fmt.Sprint(large), func(t *testing.T) {
-			growUnderPlans(t, server, "large", "cache_statement", "auto", "ANALYZE @", large)
+	const (
+		never   = "SELECT" // such a table looks larger than one that was analyzed while empty
+		empty   = "ANALYZE @"
+		emptied = "INSERT INTO @ (level, atime, capacity, leak_rate, key) " +
+			"SELECT 0, clock_timestamp(), 1, 0, i FROM generate_series(1, 2000) AS i; DELETE FROM @; VACUUM ANALYZE @"
+	)
+	for i, c := range []struct {
+		mode, plans string
+		state       string // of the table when the statements are planned
+		rows        int
+	}{
+		{"cache_statement", "auto", never, 30_000},
+		{"cache_statement", "auto", empty, seed.Attempts(30_000, 1_000_000)},
+		{"cache_statement", "auto", emptied, 30_000},
+		{"cache_statement", "force_generic_plan", empty, 30_000},
+		{"cache_statement", "force_custom_plan", empty, 30_000},
+		{"cache_describe", "auto", empty, 30_000},
+		{"exec", "auto", empty, 30_000},
+	} {
+		t.Run(fmt.Sprint(c.mode, ", ", c.plans, ", ", c.state), func(t *testing.T) {
+			t.Parallel()
+			settings := "plan_cache_mode=" + c.plans + "&default_query_exec_mode=" + c.mode
+			growUnderPlans(t, server, fmt.Sprint("case", i), settings, c.state, c.rows)
 		})
 	}
 }
 
-func growUnderPlans(t *testing.T, server *pgtest.Server, schema, mode, plans, state string, rows int) {
+func growUnderPlans(t *testing.T, server *pgtest.Server, schema, settings, state string, rows int) {
 	ctx := context.Background()
 	admin := server.Pool(t)
 	if err := migrations.Up(ctx, admin, &migrations.Options{Schema: schema}); err != nil {
@@ -68,21 +65,7 @@ func growUnderPlans(t *testing.T, server *pgtest.Server, schema, mode, plans, st
 	}
 	run("ALTER TABLE @ SET (autovacuum_enabled = false); " + state)
 
-	cfg := server.Pool(t).Config()
-	cfg.MaxConns = 1
-	cfg.ConnConfig.RuntimeParams["plan_cache_mode"] = plans
-	cfg.ConnConfig.RuntimeParams["application_name"] = schema
-	cfg.ConnConfig.DefaultQueryExecMode = map[string]pgx.QueryExecMode{
-		"cache_statement": pgx.QueryExecModeCacheStatement,
-		"cache_describe":  pgx.QueryExecModeCacheDescribe,
-		"exec":            pgx.QueryExecModeExec,
-	}[mode]
-	compiled := pgtest.Compiled(cfg)
-	pool, err := pgxpool.NewWithConfig(ctx, cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer pool.Close()
+	pool, compiled := server.Planned(t, schema, settings)
 	s, err := New(pool, &Options{Schema: schema})
 	if err != nil {
 		t.Fatal(err)
@@ -115,18 +98,12 @@ func growUnderPlans(t *testing.T, server *pgtest.Server, schema, mode, plans, st
 	if plans := compiled(); len(plans) > 0 {
 		t.Errorf("the server compiled %d plans, and so took longer than to run them; the first is %s", len(plans), plans[0])
 	}
-	var seq, index, updates int
-	for deadline := time.Now().Add(30 * time.Second); updates == 0; time.Sleep(5 * time.Millisecond) {
-		var sessions int
-		err := admin.QueryRow(ctx, "SELECT count(*) FROM pg_stat_activity WHERE application_name = $1", schema).Scan(&sessions)
-		if err == nil && sessions == 0 {
-			err = admin.QueryRow(ctx, `SELECT seq_tup_read, idx_tup_read, n_tup_upd
-				FROM pg_stat_user_tables AS t JOIN pg_stat_user_indexes AS i USING (relid)
-				WHERE t.schemaname = $1 AND t.relname = 'buckets'`, schema).Scan(&seq, &index, &updates)
-		}
-		if err != nil || time.Now().After(deadline) {
-			t.Fatalf("no counts: %v", err)
-		}
+	pgtest.Reported(t, admin, schema)
+	var seq, index int
+	if err := admin.QueryRow(ctx, `SELECT seq_tup_read, idx_tup_read
+		FROM pg_stat_user_tables AS t JOIN pg_stat_user_indexes AS i USING (relid)
+		WHERE t.schemaname = $1 AND t.relname = 'buckets'`, schema).Scan(&seq, &index); err != nil || index == 0 {
+		t.Fatalf("no counts: %v", err)
 	}
 	// Prune reads each row once. Scan returns some rows by index.
 	most := rows + 4100

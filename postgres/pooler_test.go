@@ -26,7 +26,7 @@ func TestTransactionPooler(t *testing.T) {
 		{"without prepared statements, describing each", 0, []string{"default_query_exec_mode=cache_describe"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			pool := poolAt(t, tune(pgtest.Pooler(t, "transaction", c.prepared), append(c.settings, "pool_max_conns=16", "application_name=pooled")...))
+			pool := pgtest.PoolAt(t, tune(pgtest.Pooler(t, "transaction", c.prepared), append(c.settings, "pool_max_conns=16", "application_name=pooled")...))
 			schema := migrated(t)
 			everything(t, over(t, pool, postgres.Options{Schema: schema, Lanes: 4}))
 			everythingElse := over(t, pool, postgres.Options{Schema: schema})
@@ -48,7 +48,7 @@ func TestStatementPooler(t *testing.T) {
 		return // pgbouncer is not installed on every machine
 	}
 	schema := migrated(t)
-	s := over(t, poolAt(t, tune(pgtest.Pooler(t, "statement", 0), "default_query_exec_mode=exec")), postgres.Options{Schema: schema})
+	s := over(t, pgtest.PoolAt(t, tune(pgtest.Pooler(t, "statement", 0), "default_query_exec_mode=exec")), postgres.Options{Schema: schema})
 	b := steady.For("k")
 	for _, call := range []string{"hold", "apply", "block"} {
 		wantError(t, calls(s, b)[call](t.Context()), store.ErrUnavailable, "set pool_mode to transaction")

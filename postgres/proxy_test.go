@@ -84,14 +84,17 @@ func (p *proxy) arm(c cut, skip int32) {
 }
 
 // TestConnectionCut breaks a connection during a call. The caller cannot know the outcome, so
-// the error says that it is unknown. The next call goes through.
+// the error says that it is unknown, but not of a question, which changes nothing. The next call goes
+// through.
 func TestConnectionCut(t *testing.T) {
 	leakFree(t)
 	call := func(o store.Op) func(*testing.T, *postgres.Store) error {
 		return func(t *testing.T, s *postgres.Store) error { _, err := s.Fill(t.Context(), o); return err }
 	}
 	b := steady.For(secret)
-	try, fillup, hold := call(op(b, 1, store.IfFits)), call(op(b, 1, store.Clamp)), call(store.Op{Bucket: b, Hold: 1})
+	try, hold := call(op(b, 1, store.IfFits)), call(store.Op{Bucket: b, Hold: 1})
+	ask := call(op(b, 1, store.Ask))
+	askSeveral := func(t *testing.T, s *postgres.Store) error { return calls(s, b)["ask for several"](t.Context()) }
 	update := func(t *testing.T, s *postgres.Store) error {
 		return s.Update(t.Context(), func(in store.Store) error { _, err := in.Fill(t.Context(), op(b, 1, store.IfFits)); return err })
 	}
@@ -105,7 +108,7 @@ func TestConnectionCut(t *testing.T) {
 		cut     cut
 		skip    int32 // requests that pass before the cut
 		applied bool
-		why     string
+		why     string // empty for a question
 	}{
 		{"try, before the request passes", none, try, before, 0, false, unseen},
 		{"try, before the answer", none, try, after, 0, true, committed},
@@ -113,21 +116,21 @@ func TestConnectionCut(t *testing.T) {
 		{"try in exec mode, before the answer", exec, try, after, 0, true, committed},
 		{"try in a transaction, before the request passes", serializable, try, before, 0, false, unseen},
 		{"try in a transaction, before the answer", serializable, try, after, 0, true, committed},
-		{"try in a transaction, partitioned", serializable, try, swallowed, 0, true, "no answer is not a no"},
-		{"try in a transaction in exec mode, before the request passes", serializable + "&" + exec, try, before, 0, false, unseen},
 		{"try in a transaction in exec mode, before the answer", serializable + "&" + exec, try, after, 0, true, committed},
-		{"fillup, before the commit passes", none, fillup, before, 1, false, unseen},
-		{"fillup, before the commit's answer", none, fillup, after, 1, true, committed},
 		{"hold, before the commit passes", none, hold, before, 1, false, unseen},
 		{"hold, before the commit's answer", none, hold, after, 1, true, committed},
-		{"hold in exec mode, before the commit passes", exec, hold, before, 1, false, unseen},
 		{"hold in exec mode, before the commit's answer", exec, hold, after, 1, true, committed},
 		{"hold in exec mode, partitioned", exec, hold, swallowed, 1, true, "no answer is not a no"},
 		{"hold with descriptions, before the commit's answer", described, hold, after, 1, true, committed},
 		{"update, before the commit passes", none, update, before, 2, false, unseen},
 		{"update, before the commit's answer", none, update, after, 2, true, committed},
+		{"question, before the request passes", none, ask, before, 0, false, ""},
+		{"question, before the answer", none, ask, after, 0, false, ""},
+		{"question, partitioned", none, ask, swallowed, 0, false, ""},
+		{"question about several, before the answer", none, askSeveral, after, 0, false, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel() // some wait
 			direct := pgtest.Pool(t)
 			schema := migrated(t)
 			p, url := newProxy(t, pgtest.URL(t))
@@ -135,7 +138,7 @@ func TestConnectionCut(t *testing.T) {
 			if c.setting != none {
 				url = tune(url, c.setting)
 			}
-			pool := poolAt(t, url)
+			pool := pgtest.PoolAt(t, url)
 			timeout := time.Minute // a cut is noticed at once, however busy the machine is
 			if c.cut == swallowed {
 				timeout = 2 * time.Second
@@ -166,18 +169,21 @@ func TestConnectionCut(t *testing.T) {
 			}
 
 			p.arm(c.cut, c.skip)
-			wantError(t, c.call(t, s), store.ErrUnknownOutcome)
-			want := 1.0
-			if c.applied {
-				want = 2
+			sentinel, unit, want := store.ErrUnknownOutcome, 1.0, 1.0
+			if c.why == "" {
+				sentinel, unit, want = store.ErrUnavailable, 0, 0
 			}
+			if c.applied {
+				want += unit
+			}
+			wantError(t, c.call(t, s), sentinel)
 			if got := units(); got != want {
 				t.Errorf("the bucket holds %v, want %v: %s", got, want, c.why)
 			}
 			if n := p.cuts.Load(); n != 1 {
 				t.Errorf("%d cuts, want 1", n)
 			}
-			if err := c.call(t, s); err != nil || units() != want+1 {
+			if err := c.call(t, s); err != nil || units() != want+unit {
 				t.Errorf("the next call: %v, and the bucket holds %v", err, units())
 			}
 			clean(t, pool)
@@ -191,7 +197,7 @@ func TestConnectionFoundClosed(t *testing.T) {
 	leakFree(t)
 	direct := pgtest.Pool(t)
 	schema := migrated(t)
-	pool := poolAt(t, tune(pgtest.URL(t), "pool_max_conns=1", "application_name=doomed_"+schema))
+	pool := pgtest.PoolAt(t, pgtest.With(t, "pool_max_conns=1&application_name=doomed_"+schema))
 	s := over(t, pool, postgres.Options{Schema: schema})
 	b := steady.For(secret)
 	applied, unknown := 0.0, 0.0
@@ -220,16 +226,15 @@ func TestConnectionFoundClosed(t *testing.T) {
 // an unknown outcome.
 func TestConnectionLostForGood(t *testing.T) {
 	for name, kind := range map[string]func(store.Bucket) store.Op{
-		"try":    func(b store.Bucket) store.Op { return op(b, 1, store.IfFits) },
-		"fillup": func(b store.Bucket) store.Op { return op(b, 1, store.Clamp) },
-		"hold":   func(b store.Bucket) store.Op { return store.Op{Bucket: b, Hold: 1} },
+		"try":  func(b store.Bucket) store.Op { return op(b, 1, store.IfFits) },
+		"hold": func(b store.Bucket) store.Op { return store.Op{Bucket: b, Hold: 1} },
 	} {
 		t.Run(name, func(t *testing.T) {
 			leakFree(t)
 			direct := pgtest.Pool(t)
 			schema := migrated(t)
 			p, url := newProxy(t, pgtest.URL(t))
-			pool := poolAt(t, tune(url, "pool_max_conns=1"))
+			pool := pgtest.PoolAt(t, tune(url, "pool_max_conns=1"))
 			s := over(t, pool, postgres.Options{Schema: schema, Lanes: 1})
 			fill(t, s, kind(steady.For(secret)))
 			taken, err := pool.Acquire(t.Context())

@@ -8,7 +8,9 @@ import (
 	"testing"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/brimgo/brim/internal/pgtest"
 	"github.com/brimgo/brim/postgres"
 	"github.com/brimgo/brim/store"
 )
@@ -72,8 +74,11 @@ func (*sent) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData) {}
 // are rare: by calls of its own, and by calls in a transaction.
 func TestStatementsOfCalls(t *testing.T) {
 	names := &sent{}
-	pool := tracedPool(t, names)
-	narrow := store.Limit{Capacity: 1}
+	pool := pgtest.PoolAt(t, pgtest.URL(t), func(c *pgxpool.Config) { c.ConnConfig.Tracer = names })
+	clock := newHandClock()
+	schema := migrated(t)
+	open := func() *postgres.Store { return over(t, pool, postgres.Options{Schema: schema, Clock: clock.now}) }
+	s := open()
 	type call = func(store.Store) error
 	one := func(op store.Op) call {
 		return func(s store.Store) error { _, err := s.Fill(t.Context(), op); return err }
@@ -81,172 +86,92 @@ func TestStatementsOfCalls(t *testing.T) {
 	apply := func(ops ...store.Op) call {
 		return func(s store.Store) error { _, err := s.Apply(t.Context(), ops); return err }
 	}
-	read := func(keys ...string) call {
-		return func(s store.Store) error {
-			buckets := make([]store.Bucket, len(keys))
-			for i, key := range keys {
-				buckets[i].Key = key
-			}
-			_, err := s.Read(t.Context(), buckets...)
-			return err
-		}
+	read := func(buckets ...store.Bucket) call {
+		return func(s store.Store) error { _, err := s.Read(t.Context(), buckets...); return err }
 	}
 	visit := func(s store.Store) error { return s.Visit(t.Context(), "", func(store.Entry) bool { return true }) }
 	remove := func(keys ...string) call {
 		return func(s store.Store) error { return s.Delete(t.Context(), keys...) }
 	}
-	unit := func(key string) store.Op { return op(steady.For(key), 1, store.IfFits) }
-	refused := op(narrow.For("full"), 1, store.IfFits)
-
-	clock := newHandClock()
-	schema := migrated(t)
-	s := over(t, pool, postgres.Options{Schema: schema, Clock: clock.now})
-	fill(t, s, refused)
-	for range 150 { // then a refusal among them is rare
-		fill(t, s, unit("a"))
+	// sends sees what a call sends.
+	sends := func(why string, s store.Store, call call, want string) {
+		t.Helper()
+		names.take()
+		if err := call(s); err != nil {
+			t.Fatal(err)
+		}
+		if got := names.take(); got != want {
+			t.Errorf("%s: %s; want %s", why, got, want)
+		}
 	}
+	unit := func(key string) store.Op { return op(steady.For(key), 1, store.IfFits) }
+	refused := op(store.Limit{Capacity: 1}.For("full"), 1, store.IfFits)
+	rare := func(others int) { // makes refusals rare among so many others
+		for range others {
+			fill(t, s, unit("a"))
+		}
+	}
+	fill(t, s, refused)
+	rare(150)
+
+	const (
+		locked       = "BEGIN by_index lock read write COMMIT"
+		lockedWithin = "by_index_keep lock read by_index_back by_index_keep write by_index_back"
+	)
 	for _, c := range []struct {
 		why          string
 		call         call
-		want, joined string
+		want, within string
 	}{
-		{
-			"an amount that fits", one(unit("a")),
-			"update_one(a)",
-			"update_one(a)",
-		},
+		{"an amount that fits", one(unit("a")), "update_one(a)", "update_one(a)"},
 		{
 			"an amount that is refused", one(refused),
 			"update_one(full) update_one(full) insert read",
 			"update_one(full) by_index_keep lock read by_index_back",
 		},
-		{
-			"an amount up to the rim", one(op(steady.For("a"), 1, store.Clamp)),
-			"BEGIN by_index lock read write COMMIT",
-			"by_index_keep lock read by_index_back by_index_keep write by_index_back",
-		},
-		{
-			"an amount above the rim", one(op(steady.For("a"), 1, store.Always)),
-			"BEGIN by_index lock read write COMMIT",
-			"by_index_keep lock read by_index_back by_index_keep write by_index_back",
-		},
-		{
-			"a hold", one(store.Op{Bucket: steady.For("a"), Hold: 1}),
-			"BEGIN by_index lock read write COMMIT",
-			"by_index_keep lock read by_index_back by_index_keep write by_index_back",
-		},
-		{
-			"two buckets", apply(unit("b"), unit("a")),
-			"BEGIN by_index lock read write COMMIT",
-			"by_index_keep lock read by_index_back by_index_keep write by_index_back",
-		},
+		{"an amount up to the rim", one(op(steady.For("a"), 1, store.Clamp)), locked, lockedWithin},
+		{"an amount above the rim, of a new bucket", one(op(steady.For("spilled"), 1, store.Always)), locked, lockedWithin},
+		{"a hold", one(store.Op{Bucket: steady.For("a"), Hold: 1}), locked, lockedWithin},
+		{"two buckets", apply(unit("b"), unit("a")), locked, lockedWithin},
 		{
 			"two buckets, one refuses", apply(unit("new"), refused),
 			"BEGIN by_index lock read ROLLBACK",
 			"by_index_keep lock read by_index_back",
 		},
-		{
-			"a read", read("a"),
-			"read",
-			"read",
-		},
-		{
-			"a read of two", read("b", "a"),
-			"by_index read",
-			"by_index_keep read by_index_back",
-		},
-		{
-			"a read of none", read(),
-			"",
-			"",
-		},
-		{
-			"a visit", visit,
-			"by_index page()",
-			"by_index_keep page() by_index_back",
-		},
-		{
-			"a delete", remove("b", "a", "b"),
-			"by_index delete",
-			"by_index_keep delete by_index_back",
-		},
-		{
-			"a delete of none", remove(),
-			"",
-			"",
-		},
+		{"a read", read(steady.For("a")), "read", "read"},
+		{"a read of two", read(steady.For("b"), steady.For("a")), "by_index read", "by_index_keep read by_index_back"},
+		{"a read of none", read(), "", ""},
+		{"a visit", visit, "by_index page()", "by_index_keep page() by_index_back"},
+		{"a delete", remove("b", "a", "b"), "by_index delete", "by_index_keep delete by_index_back"},
+		{"a delete of none", remove(), "", ""},
 	} {
-		names.take()
-		if err := c.call(s); err != nil {
-			t.Fatal(err)
-		}
-		if got := names.take(); got != c.want {
-			t.Errorf("%s: %s; want %s", c.why, got, c.want)
-		}
+		sends(c.why, s, c.call, c.want)
 		tx, err := pool.Begin(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
-		names.take()
-		if err := c.call(s.With(tx)); err != nil {
-			t.Fatal(err)
-		}
-		if got := names.take(); got != c.joined {
-			t.Errorf("%s, in a transaction: %s; want %s", c.why, got, c.joined)
-		}
+		sends(c.why+", in a transaction", s.With(tx), c.call, c.within)
 		end(t, tx, false)
 	}
 
-	for range 600 { // then the refusals above are rare
-		fill(t, s, unit("a"))
-	}
+	rare(600)
 	// A refusal at another rate than the one last written changes the rate of the bucket under a
 	// lock, once.
+	const looked = "update_one(full) update_one(full) insert read"
 	other := op(store.Limit{Capacity: 1, LeakRate: 1}.For("full"), 1, store.IfFits)
-	for _, want := range []string{"update_one(full) update_one(full) insert read BEGIN by_index lock read write COMMIT", "update_one(full) update_one(full) insert read"} {
-		names.take()
-		if st := fill(t, s, other); st.Accepted {
-			t.Errorf("%+v; the bucket is full", st)
-		}
-		if got := names.take(); got != want {
-			t.Errorf("a refusal at another rate: %s; want %s", got, want)
-		}
-	}
+	sends("a refusal at another rate", s, one(other), looked+" "+locked)
+	sends("a refusal at that rate", s, one(other), looked)
 	refused.Amount = 2 // more than the capacity
-	names.take()
-	fill(t, s, refused)
-	if got, want := names.take(), "update_one(full) update_one(full) insert read"; got != want {
-		t.Errorf("a refusal for ever at another rate: %s; want %s", got, want)
-	}
+	sends("a refusal for ever at another rate", s, one(refused), looked)
+	sends("the first amount of a bucket, where new buckets are rare", s, one(unit("new")),
+		"update_one(new) update_one(new) insert read")
+	// A new store does not know yet that refusals and new buckets are rare.
+	sends("a refusal by a new store", open(), one(other), "update_one(full) insert read")
+	sends("the first amount of a bucket by a new store", open(), one(unit("newer")), "update_one(newer) insert read")
 
-	// A new store does not know yet that refusals are rare, so it looks before it locks.
-	fresh := over(t, pool, postgres.Options{Schema: schema, Clock: clock.now})
-	names.take()
-	fill(t, fresh, other)
-	if got, want := names.take(), "update_one(full) insert read"; got != want {
-		t.Errorf("a refusal by a new store: %s; want %s", got, want)
-	}
-
-	// A new bucket of a store that knows that such buckets are rare, and of one that does not.
-	names.take()
-	fill(t, s, unit("new"))
-	if got, want := names.take(), "update_one(new) update_one(new) insert read"; got != want {
-		t.Errorf("the first amount of a bucket: %s; want %s", got, want)
-	}
-	fresh = over(t, pool, postgres.Options{Schema: schema, Clock: clock.now})
-	names.take()
-	fill(t, fresh, unit("newer"))
-	if got, want := names.take(), "update_one(newer) insert read"; got != want {
-		t.Errorf("the first amount of a bucket by a new store: %s; want %s", got, want)
-	}
-
-	// Amounts that always go in create a missing bucket, too.
-	for key, mode := range map[string]store.Mode{"clamped": store.Clamp, "spilled": store.Always} {
-		names.take()
-		fill(t, s, op(steady.For(key), 1, mode))
-		const want = "BEGIN by_index lock read write COMMIT"
-		if got := names.take(); got != want {
-			t.Errorf("the first amount of %q: %s; want %s", key, got, want)
-		}
-	}
+	// In a transaction of database/sql, the arguments begin with one of the driver's.
+	c := &charges{pool: pool, schema: schema, s: s}
+	within := s.WithSQL(c.beginSQL(t, pgx.ReadCommitted))
+	sends("the first amount in a transaction of database/sql", within, one(unit("a")), "update_one")
+	sends("a hold in a transaction of database/sql", within, one(store.Op{Bucket: steady.For("a"), Hold: 1}), lockedWithin)
 }

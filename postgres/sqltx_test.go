@@ -7,62 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"reflect"
-	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
-	"github.com/brimgo/brim/internal/pgtest"
-	"github.com/brimgo/brim/internal/seed"
 	"github.com/brimgo/brim/postgres"
 	"github.com/brimgo/brim/store"
 )
-
-// TestWithSQLDecidesAsWith makes the same random calls in a transaction of pgx and in one of
-// database/sql, over two tables with one clock. All answers must be equal, to the last bit.
-func TestWithSQLDecidesAsWith(t *testing.T) {
-	for _, c := range []struct {
-		name, settings string
-		parts          int
-	}{
-		{name: "defaults"},
-		{name: "exec mode", settings: "default_query_exec_mode=exec"},
-		{name: "partitioned", parts: 2},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			clock := newHandClock()
-			joint := func(way string) *joined {
-				url := pgtest.URL(t)
-				if c.settings != "" {
-					url = tune(url, c.settings)
-				}
-				pool := poolAt(t, url)
-				schema := migrated(t)
-				if c.parts > 0 {
-					partition(t, pool, schema, c.parts)
-				}
-				s := over(t, pool, postgres.Options{Schema: schema, Clock: clock.now})
-				return ways[way](t, &charges{pool: pool, schema: schema, s: s}, pgx.ReadCommitted)
-			}
-			with, withSQL := joint("With"), joint("WithSQL")
-			rng := rand.New(rand.NewPCG(3, 4))
-			for i := range seed.Attempts(150, 10_000) {
-				clock.advance(time.Duration(rng.IntN(1000)) * time.Millisecond)
-				describe, call := randomCall(rng)
-				want, err := call(t.Context(), with)
-				got, errSQL := call(t.Context(), withSQL)
-				if !reflect.DeepEqual(got, want) || (err == nil) != (errSQL == nil) || err != nil && err.Error() != errSQL.Error() {
-					t.Fatalf("call %d, %s: With answers\n%+v, %v; WithSQL\n%+v, %v", i, describe, want, err, got, errSQL)
-				}
-			}
-			with.end(t, true)
-			withSQL.end(t, true)
-		})
-	}
-}
 
 // randomCall returns a call of a store, and its description. Errors of single transactions are
 // parts of the answer.
@@ -182,43 +132,5 @@ func TestWithSQLOfAnotherDriver(t *testing.T) {
 		if err := tx.Commit(); err != nil {
 			t.Error(err)
 		}
-	}
-}
-
-// statements counts the statements of a pool.
-type statements struct{ n atomic.Int64 }
-
-func (s *statements) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryStartData) context.Context {
-	s.n.Add(1)
-	return ctx
-}
-
-func (*statements) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
-
-// TestWithSQLInOneStatement sees that a TryFillup in a transaction of database/sql is one
-// statement, once the store knows the table, and that finding out about the driver takes none.
-func TestWithSQLInOneStatement(t *testing.T) {
-	sent := &statements{}
-	pool := tracedPool(t, sent)
-	schema := migrated(t)
-	c := &charges{pool: pool, schema: schema, s: over(t, pool, postgres.Options{Schema: schema})}
-	b := store.Limit{Capacity: 100}.For("k")
-	fill(t, c.s, op(b, 1, store.IfFits))
-	tx := c.beginSQL(t, pgx.ReadCommitted)
-	before := sent.n.Load()
-	const fills = 10
-	for i := range fills {
-		if st := fill(t, c.s.WithSQL(tx), op(b, 1, store.IfFits)); st.Level != float64(2+i) {
-			t.Errorf("%+v; want level %d", st, 2+i)
-		}
-	}
-	// Once a second the store asks for the size of the table, too.
-	if n := sent.n.Load() - before; n < fills || n > fills+2 {
-		t.Errorf("%d statements for %d fills", n, fills)
-	}
-	before = sent.n.Load()
-	fill(t, c.s.WithSQL(tx), store.Op{Bucket: b, Hold: 1})
-	if n := sent.n.Load() - before; n < 3 || n > 8 {
-		t.Errorf("%d statements for a hold", n)
 	}
 }

@@ -28,9 +28,9 @@ func TestFailOver(t *testing.T) {
 	standby := primary.NewStandby(t)
 	url := documented(t, primary, standby)
 	usual := postgres.Options{Schema: schema, StatementTimeout: postgres.DefaultStatementTimeout}
-	busy := over(t, poolAt(t, url), usual)
-	idle := over(t, poolAt(t, url), usual)
-	updating := over(t, poolAt(t, url), usual)
+	busy := over(t, pgtest.PoolAt(t, url), usual)
+	idle := over(t, pgtest.PoolAt(t, url), usual)
+	updating := over(t, pgtest.PoolAt(t, url), usual)
 	opened, err := stores.Open(t.Context(), strings.Replace(url, "&connect_timeout=3", "", 1), nil)
 	if err != nil {
 		t.Fatal(err)
@@ -130,7 +130,7 @@ func cancelWait(t *testing.T, admin *pgxpool.Pool) {
 func missingStandby(t *testing.T) (server *pgtest.Server, admin *pgxpool.Pool, schema string) {
 	t.Helper()
 	server = pgtest.NewServer(t)
-	admin = poolAt(t, tune(server.URL(), "synchronous_commit=local"))
+	admin = pgtest.PoolAt(t, tune(server.URL(), "synchronous_commit=local"))
 	schema = migrateOn(t, admin)
 	execute(t, admin, "ALTER SYSTEM SET synchronous_standby_names = '*'")
 	execute(t, admin, "SELECT pg_reload_conf()")
@@ -143,16 +143,7 @@ func missingStandby(t *testing.T) (server *pgtest.Server, admin *pgxpool.Pool, s
 // unknown.
 func TestCancelledWaitForStandby(t *testing.T) {
 	server, admin, schema := missingStandby(t)
-	config, err := pgxpool.ParseConfig(server.URL())
-	if err != nil {
-		t.Fatal(err)
-	}
-	postgres.WatchCommits(config)
-	pool, err := pgxpool.NewWithConfig(t.Context(), config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(pool.Close)
+	pool := pgtest.PoolAt(t, server.URL(), postgres.WatchCommits)
 	s := over(t, pool, postgres.Options{Schema: schema, StatementTimeout: time.Minute})
 	all := calls(s, steady.For("k"))
 	for _, c := range []struct {
@@ -228,27 +219,16 @@ func TestCancelledWaitForStandby(t *testing.T) {
 	}
 }
 
-// TestCheckOfCommits checks pools over a server whose synchronous standby is absent, present, and
+// TestCheckOfCommits checks pools over a server whose synchronous standby is present, absent, and
 // given up.
 func TestCheckOfCommits(t *testing.T) {
 	server, admin, schema := missingStandby(t)
 	open := func(setting string, watched bool) *pgxpool.Pool {
-		config, err := pgxpool.ParseConfig(tune(server.URL(), setting))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if watched {
-			postgres.WatchCommits(config)
-		}
-		pool, err := pgxpool.NewWithConfig(t.Context(), config)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(pool.Close)
-		return pool
-	}
-	if got := found(t, open("", true), schema); got != "broken synchronous_standby_names" {
-		t.Errorf("an absent standby: %s", got)
+		return pgtest.PoolAt(t, tune(server.URL(), setting), func(c *pgxpool.Config) {
+			if watched {
+				postgres.WatchCommits(c)
+			}
+		})
 	}
 	standby := server.NewStandby(t)
 	until(t, "the standby to be synchronous", func() bool {

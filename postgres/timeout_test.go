@@ -32,7 +32,7 @@ func TestRowHeldForTooLong(t *testing.T) {
 			if c.settings != "" {
 				url = tune(url, c.settings)
 			}
-			pool := poolAt(t, url)
+			pool := pgtest.PoolAt(t, url)
 			log := &records{}
 			s := over(t, pool, postgres.Options{
 				Schema: schema, Logger: log.logger(), StatementTimeout: 2 * time.Second,
@@ -68,29 +68,6 @@ func TestRowHeldForTooLong(t *testing.T) {
 	}
 }
 
-// TestSmallerLockTimeoutWins has an operator bound the waits for locks below StatementTimeout. A
-// call that waits for a row by itself must not wait longer. A larger bound changes nothing.
-func TestSmallerLockTimeoutWins(t *testing.T) {
-	for _, c := range []struct {
-		setting string
-		timeout time.Duration // StatementTimeout
-	}{
-		{"lock_timeout=150", time.Hour},
-		{"lock_timeout=1h", time.Second},
-		{"lock_timeout=0", time.Second},
-	} {
-		t.Run(c.setting, func(t *testing.T) {
-			admin := pgtest.Pool(t)
-			schema := migrated(t)
-			s := over(t, poolAt(t, tune(pgtest.URL(t), c.setting)), postgres.Options{Schema: schema, StatementTimeout: c.timeout})
-			fill(t, over(t, admin, postgres.Options{Schema: schema}), op(steady.For("held"), 1, store.IfFits))
-			lockRow(t, admin, schema, "held")
-			err := promptly(t, func() error { return s.Delete(t.Context(), "held") })
-			wantError(t, err, store.ErrUnavailable, "another transaction holds the row")
-		})
-	}
-}
-
 // TestOneBadCallFailsAlone sends one bad call in a statement with good ones: a row that is
 // locked for too long, or a key that the validator would have refused. Only the bad call fails.
 func TestOneBadCallFailsAlone(t *testing.T) {
@@ -101,11 +78,9 @@ func TestOneBadCallFailsAlone(t *testing.T) {
 		word      string
 	}{
 		{"locked, try", "locked", func(b store.Bucket) store.Op { return op(b, 1, store.IfFits) }, "held the row"},
-		{"locked, fillup", "locked", func(b store.Bucket) store.Op { return op(b, 1, store.Clamp) }, "held the row"},
 		{"locked, hold", "locked", func(b store.Bucket) store.Op { return store.Op{Bucket: b, Hold: 1} }, "held the row"},
 		{"NUL", secret + "\x00", func(b store.Bucket) store.Op { return op(b, 1, store.IfFits) }, "22021"},
 		{"not UTF-8", secret + "\xff", func(b store.Bucket) store.Op { return op(b, 1, store.IfFits) }, "22021"},
-		{"not UTF-8, fillup", secret + "\xff", func(b store.Bucket) store.Op { return op(b, 1, store.Clamp) }, "22021"},
 		{"not UTF-8, hold", secret + "\xff", func(b store.Bucket) store.Op { return store.Op{Bucket: b, Hold: 1} }, "22021"},
 		{"not UTF-8, question", secret + "\xff", func(b store.Bucket) store.Op { return op(b, 1, store.Ask) }, "22021"},
 		{"too long for the index", incompressible(6000), func(b store.Bucket) store.Op { return op(b, 1, store.IfFits) }, "54000"},
@@ -115,7 +90,7 @@ func TestOneBadCallFailsAlone(t *testing.T) {
 			const good = 63
 			admin := pgtest.Pool(t)
 			schema := migrated(t)
-			pool := poolAt(t, tune(pgtest.URL(t), "pool_max_conns=1"))
+			pool := pgtest.PoolAt(t, pgtest.With(t, "pool_max_conns=1"))
 			timeout := time.Minute // only the row that stays locked needs a short one
 			if c.key == "locked" {
 				timeout = 3 * time.Second
@@ -172,28 +147,4 @@ func incompressible(n int) string {
 		b.WriteByte('!' + byte(x>>24)%90)
 	}
 	return b.String()
-}
-
-// TestCancelledOnce has an operator cancel a statement that waits for a row, once. The statement is
-// sent again, because PostgreSQL may report a lock_timeout in the same way.
-func TestCancelledOnce(t *testing.T) {
-	admin := pgtest.Pool(t)
-	schema := migrated(t)
-	s := over(t, poolAt(t, pgtest.URL(t)), postgres.Options{Schema: schema})
-	fill(t, s, op(steady.For("held"), 1, store.IfFits))
-	release := lockRow(t, admin, schema, "held")
-	done := make(chan error, 1)
-	go func() { done <- s.Delete(t.Context(), "held") }()
-	somebodyWaits(t, admin, schema)
-	var cancelled int
-	const cancel = `SELECT count(*) FILTER (WHERE pg_cancel_backend(pid)) FROM pg_stat_activity
-WHERE wait_event_type = 'Lock' AND query LIKE '%' || $1 || '%'`
-	if err := admin.QueryRow(t.Context(), cancel, schema).Scan(&cancelled); err != nil || cancelled != 1 {
-		t.Fatalf("%d statements were cancelled, %v; want 1", cancelled, err)
-	}
-	somebodyWaits(t, admin, schema)
-	release()
-	if err := promptly(t, func() error { return <-done }); err != nil {
-		t.Error(err)
-	}
 }

@@ -228,54 +228,34 @@ func TestWithSerializationFailure(t *testing.T) {
 }
 
 // TestWithHoldsTheRow sees that a transaction keeps its buckets locked until its end, and that
-// others wait for them or give up.
+// others wait for it.
 func TestWithHoldsTheRow(t *testing.T) {
-	for way := range ways {
-		t.Run(way, func(t *testing.T) { testHoldsTheRow(t, way) })
+	for way, join := range ways {
+		t.Run(way, func(t *testing.T) {
+			leakFree(t)
+			c := newCharges(t, postgres.Options{})
+			b := store.Limit{Capacity: 3}.For(secret)
+			in := join(t, c, pgx.ReadCommitted)
+			fill(t, in, op(b, 2, store.IfFits)) // a new row, which only this transaction sees
+			waits := make(chan store.State, 1)
+			go func() {
+				st, err := c.s.Fill(context.Background(), op(b, 1, store.IfFits))
+				if err != nil {
+					t.Error(err)
+				}
+				waits <- st
+			}()
+			somebodyWaits(t, c.pool, c.schema)
+			if len(waits) > 0 {
+				t.Error("a fill did not wait for the row")
+			}
+			in.end(t, true)
+			if st := <-waits; st.Level != 3 {
+				t.Errorf("%+v; want level 3", st)
+			}
+			clean(t, c.pool)
+		})
 	}
-}
-
-func testHoldsTheRow(t *testing.T, way string) {
-	leakFree(t)
-	c := newCharges(t, postgres.Options{Lanes: 1})
-	b := store.Limit{Capacity: 3}.For(secret)
-	in := ways[way](t, c, pgx.ReadCommitted)
-	fill(t, in, op(b, 2, store.IfFits)) // a new row, which only this transaction sees
-
-	type answer struct {
-		st  store.State
-		err error
-	}
-	waits := make(chan answer, 1)
-	go func() { st, err := c.s.Fill(context.Background(), op(b, 1, store.IfFits)); waits <- answer{st, err} }()
-	somebodyWaits(t, c.pool, c.schema)
-	impatient, giveUp := context.WithCancel(t.Context())
-	given := make(chan error, 1)
-	// The other store does not queue behind the first, but waits for the row itself.
-	name := "impatient-" + c.schema
-	other := over(t, poolAt(t, tune(pgtest.URL(t), "application_name="+name)), postgres.Options{Schema: c.schema})
-	go func() { _, err := other.Fill(impatient, op(b, 1, store.IfFits)); given <- err }()
-	until(t, "the impatient fill to reach the server", func() bool {
-		return scalar[int](t, c.pool, `SELECT count(*) FROM pg_stat_activity
-			WHERE application_name = $1 AND query LIKE '%brim:buckets.%'`, name) > 0
-	})
-	giveUp()
-	err := promptly(t, func() error { return <-given })
-	if !errors.Is(err, context.Canceled) {
-		t.Errorf("error does not say that the context ended: %v", err)
-	}
-	select {
-	case a := <-waits:
-		t.Fatalf("a fill did not wait for the row: %+v", a)
-	default:
-	}
-	in.end(t, true)
-	if a := <-waits; a.err != nil {
-		t.Errorf("the fill that waited: %v", a.err)
-	}
-	// One unit was left for two callers.
-	until(t, "the fill that was given up to be decided", func() bool { return stateOf(t, c.s, secret).Level == 3 })
-	clean(t, c.pool)
 }
 
 // TestWaiterDoesNotRewind has a fill wait for a row. The clock of the fill is then older than
@@ -404,45 +384,23 @@ func TestPenaltyWithinTransaction(t *testing.T) {
 }
 
 // TestFirstCause calls again in a transaction that has failed. The server then tells no reason, so
-// the error names the first one.
+// the error names the first one, if it is known.
 func TestFirstCause(t *testing.T) {
 	pool := pgtest.Pool(t)
-	s := over(t, pool, postgres.Options{Schema: "nowhere"})
-	db := stdlib.OpenDBFromPool(pool)
-	defer db.Close()
-	tx, err := pool.Begin(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = tx.Rollback(context.Background()) }()
-	sqlTx, err := db.BeginTx(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = sqlTx.Rollback() }()
-	other, err := pool.Begin(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = other.Rollback(context.Background()) }()
-	for name, within := range map[string]func() store.Store{
-		"With":    func() store.Store { return s.With(tx) },
-		"WithSQL": func() store.Store { return s.WithSQL(sqlTx) },
-	} {
-		for range 2 { // the server tells the reason at first
-			_, err := within().Fill(t.Context(), op(steady.For(secret), 1, store.IfFits))
+	c := &charges{pool: pool, s: over(t, pool, postgres.Options{Schema: "nowhere"})}
+	for way, join := range ways {
+		t.Run(way, func(t *testing.T) {
+			in, other := join(t, c, pgx.ReadCommitted), join(t, c, pgx.ReadCommitted)
+			_, err := in.Fill(t.Context(), op(steady.For(secret), 1, store.IfFits))
 			wantError(t, err, store.ErrUnavailable, "42P01")
-		}
-		_, err := within().Read(t.Context(), steady.For(secret))
-		wantError(t, err, store.ErrUnavailable, "25P02", "42P01", "brim migrate up")
-		if t.Failed() {
-			t.Fatal(name)
-		}
+			_, err = in.Read(t.Context(), steady.For(secret))
+			wantError(t, err, store.ErrUnavailable, "25P02", "42P01", "brim migrate up")
+			// The application's own statement has failed: nobody knows why.
+			if err := other.exec("SELECT 1/0"); err == nil {
+				t.Fatal("no error")
+			}
+			_, err = other.Read(t.Context(), steady.For(secret))
+			wantError(t, err, store.ErrUnavailable, "25P02", "roll the transaction back")
+		})
 	}
-	// The application's own statement has failed: nobody knows why.
-	if _, err := other.Exec(t.Context(), "SELECT 1/0"); err == nil {
-		t.Fatal("no error")
-	}
-	_, err = s.With(other).Read(t.Context(), steady.For(secret))
-	wantError(t, err, store.ErrUnavailable, "25P02", "roll the transaction back")
 }

@@ -16,6 +16,7 @@ import (
 // TestUpdateThatStops has the function of Update stop while it holds a row. The server frees the
 // row after StatementTimeout, and nothing of the transaction is applied.
 func TestUpdateThatStops(t *testing.T) {
+	leakFree(t)
 	mine := errors.New("mine")
 	for _, c := range []struct {
 		name  string
@@ -38,11 +39,11 @@ func TestUpdateThatStops(t *testing.T) {
 		{"each time", 10, func(store.Store) error { return nil }, store.ErrUnavailable},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			leakFree(t)
+			t.Parallel() // each waits
 			admin := pgtest.Pool(t)
 			schema := migrated(t)
 			application := "stops_" + schema
-			pool := poolAt(t, tune(pgtest.URL(t), "pool_max_conns=1", "application_name="+application))
+			pool := pgtest.PoolAt(t, pgtest.With(t, "pool_max_conns=1&application_name="+application))
 			s := over(t, pool, postgres.Options{Schema: schema, StatementTimeout: 300 * time.Millisecond})
 			attempts := 0
 			err := s.Update(t.Context(), func(in store.Store) error {

@@ -33,13 +33,7 @@ func TestMain(m *testing.M) {
 // runner returns a runner over a pool of its own, with at most that many connections.
 func runner(t *testing.T, conns int32, o Options) *Runner {
 	t.Helper()
-	cfg := pgtest.Pool(t).Config()
-	cfg.MaxConns = conns
-	pool, err := pgxpool.NewWithConfig(t.Context(), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(pool.Close)
+	pool := pgtest.PoolAt(t, pgtest.With(t, fmt.Sprint("pool_max_conns=", conns)))
 	if o.Timeout == 0 {
 		o.Timeout = 10 * time.Second
 	}
@@ -207,38 +201,5 @@ func TestQuery(t *testing.T) {
 				t.Errorf("error %v, want that of the row", err)
 			}
 		})
-	}
-}
-
-func TestWithin(t *testing.T) {
-	r := runner(t, 1, Options{})
-	never := func(context.Context) error { t.Error("called"); return nil }
-	if err := r.Within(t.Context(), nil, "fill", never); !errors.Is(err, store.ErrClosed) {
-		t.Errorf("a nil transaction: %v", err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	tx, err := r.pool.Begin(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = tx.Rollback(t.Context()) }()
-	if err := r.Within(ctx, tx, "fill", never); !errors.Is(err, context.Canceled) {
-		t.Errorf("a context that is done: %v", err)
-	}
-}
-
-func TestClock(t *testing.T) {
-	noon := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
-	r := &Runner{server: &server{Options: Options{Clock: func() time.Time { return noon }}}}
-	if now := r.Now(); now == nil || !now.Equal(noon) {
-		t.Errorf("an injected clock: %v", now)
-	}
-	r.Clock = nil
-	if now := r.Now(); now != nil {
-		t.Errorf("the server's clock: %v, want nil", now)
-	}
-	if _, err := New(nil, "test", Options{}); err == nil {
-		t.Error("no pool: no error")
 	}
 }

@@ -22,13 +22,7 @@ func TestSmallerLockTimeoutCounts(t *testing.T) {
 		{"2d", "50", "1500"},
 	} {
 		t.Run(c.setting, func(t *testing.T) {
-			cfg := pgtest.Pool(t).Config()
-			cfg.ConnConfig.RuntimeParams["lock_timeout"] = c.setting
-			pool, err := pgxpool.NewWithConfig(t.Context(), cfg)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer pool.Close()
+			pool := pgtest.PoolAt(t, pgtest.With(t, "lock_timeout="+c.setting))
 			r, err := New(pool, "test", Options{Timeout: 2 * time.Second})
 			if err != nil {
 				t.Fatal(err)
@@ -52,24 +46,5 @@ func TestSmallerLockTimeoutCounts(t *testing.T) {
 				t.Error(err)
 			}
 		})
-	}
-}
-
-// TestLockTimeoutIsAskedOnce has a session change its lock_timeout behind the runner's back, which
-// shows that a connection is asked once only.
-func TestLockTimeoutIsAskedOnce(t *testing.T) {
-	r := runner(t, 1, Options{})
-	err := r.Look(t.Context(), "test", func(_ context.Context, conn *pgxpool.Conn) error {
-		before := *r.LockTimeout(t.Context(), conn)
-		if _, err := conn.Exec(t.Context(), "SET lock_timeout = 3"); err != nil {
-			return err
-		}
-		if got := *r.LockTimeout(t.Context(), conn); got != before {
-			t.Errorf("lock_timeout is %s ms, then %s", before, got)
-		}
-		return nil
-	})
-	if err != nil {
-		t.Error(err)
 	}
 }

@@ -4,34 +4,59 @@ import (
 	"context"
 	"strings"
 	"sync"
+	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// Compiled watches the connections of a pool with cfg. The result returns the plans that the server
-// has compiled (JIT). The server compiles a plan that it expects to cost a hundredth of the cost from
-// which it does so by default, so that small tables show the plans that it would compile over large
-// ones. The user must be a superuser, because auto_explain tells the plans.
-func Compiled(cfg *pgxpool.Config) func() []string {
+// Planned returns a pool with one connection, with settings such as "a=1&b=2", and a function that
+// returns the plans that the server has compiled (JIT). The server compiles a plan that it expects to
+// cost a hundredth of the cost from which it does so by default, so that small tables show the plans
+// that it would compile over large ones.
+func (s *Server) Planned(t testing.TB, application, settings string) (pool *pgxpool.Pool, compiled func() []string) {
+	t.Helper()
 	var mu sync.Mutex
 	var plans []string
-	cfg.ConnConfig.OnNotice = func(_ *pgconn.PgConn, n *pgconn.Notice) {
-		if strings.Contains(n.Message, "\nJIT:") {
-			mu.Lock()
-			defer mu.Unlock()
-			plans = append(plans, n.Message)
+	url := s.URL() + "&pool_max_conns=1&application_name=" + application + "&" + settings
+	pool = PoolAt(t, url, func(c *pgxpool.Config) {
+		c.ConnConfig.OnNotice = func(_ *pgconn.PgConn, n *pgconn.Notice) {
+			if strings.Contains(n.Message, "\nJIT:") {
+				mu.Lock()
+				defer mu.Unlock()
+				plans = append(plans, n.Message)
+			}
 		}
-	}
-	cfg.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
-		_, err := conn.Exec(ctx, `LOAD 'auto_explain'; SET auto_explain.log_min_duration = 0;
-			SET jit_above_cost = 1000; SET client_min_messages = log`)
-		return err
-	}
-	return func() []string {
+		c.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
+			_, err := conn.Exec(ctx, `LOAD 'auto_explain'; SET auto_explain.log_min_duration = 0;
+				SET jit_above_cost = 1000; SET client_min_messages = log`)
+			return err
+		}
+	})
+	return pool, func() []string {
 		mu.Lock()
 		defer mu.Unlock()
 		return plans
+	}
+}
+
+// Reported waits until the server has ended all sessions of an application. It has then counted their
+// reads and writes.
+func Reported(t testing.TB, pool *pgxpool.Pool, application string) {
+	t.Helper()
+	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+		var sessions int
+		const sql = "SELECT count(*) FROM pg_stat_activity WHERE application_name = $1"
+		if err := pool.QueryRow(t.Context(), sql, application).Scan(&sessions); err != nil {
+			t.Fatal(err)
+		}
+		if sessions == 0 {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%d sessions do not end", sessions)
+		}
 	}
 }

@@ -184,7 +184,7 @@ func (s *Server) URL() string {
 // Pool returns a pool that is closed at the end of t.
 func (s *Server) Pool(t testing.TB) *pgxpool.Pool {
 	t.Helper()
-	return newPool(t, s.URL())
+	return PoolAt(t, s.URL())
 }
 
 // Start starts a stopped server and waits until it answers. Each element of more is a line of

@@ -94,7 +94,7 @@ func URL(t testing.TB) string {
 // Pool returns a pool of connections to the shared server and closes it at the end of t.
 func Pool(t testing.TB) *pgxpool.Pool {
 	t.Helper()
-	return newPool(t, URL(t))
+	return PoolAt(t, URL(t))
 }
 
 // Schema returns the name of a schema that no other test uses. The caller creates the schema. At
@@ -135,9 +135,18 @@ func execute(url, sql string) error {
 	return err
 }
 
-func newPool(t testing.TB, url string) *pgxpool.Pool {
+// PoolAt returns a pool of connections to the server at url, and closes it at the end of t. The
+// functions may change the configuration.
+func PoolAt(t testing.TB, url string, change ...func(*pgxpool.Config)) *pgxpool.Pool {
 	t.Helper()
-	pool, err := pgxpool.New(t.Context(), url)
+	config, err := pgxpool.ParseConfig(url)
+	if err != nil {
+		t.Fatalf("pgtest: %v", err)
+	}
+	for _, f := range change {
+		f(config)
+	}
+	pool, err := pgxpool.NewWithConfig(t.Context(), config)
 	if err != nil {
 		t.Fatalf("pgtest: %v", err)
 	}

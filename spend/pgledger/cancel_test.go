@@ -2,63 +2,16 @@ package pgledger_test
 
 import (
 	"bufio"
-	"context"
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"os/exec"
 	"testing"
 	"time"
-
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/brimgo/brim/internal/pgtest"
 	"github.com/brimgo/brim/internal/seed"
 	"github.com/brimgo/brim/postgres"
 	"github.com/brimgo/brim/spend/internal/spendload"
-	"github.com/brimgo/brim/spend/pgledger"
 )
-
-// cancelEnv, in the environment, makes this test binary a process that authorizes until it is
-// killed. Its value is a connection string, a schema, and the number of the round.
-const cancelEnv = "BRIM_PGLEDGER_TEST_CANCEL"
-
-func init() {
-	v := os.Getenv(cancelEnv)
-	if v == "" {
-		return
-	}
-	if err := authorizeUntilKilled(v); err != nil {
-		fmt.Println("error:", err)
-		os.Exit(1)
-	}
-}
-
-func authorizeUntilKilled(args string) error {
-	var url, schema string
-	var round int
-	if _, err := fmt.Sscan(args, &url, &schema, &round); err != nil {
-		return err
-	}
-	pool, err := pgxpool.New(context.Background(), url)
-	if err != nil {
-		return err
-	}
-	s, err := postgres.New(pool, &postgres.Options{Schema: schema, StatementTimeout: time.Minute})
-	if err != nil {
-		return err
-	}
-	l, err := pgledger.New(s, nil)
-	if err != nil {
-		return err
-	}
-	b, err := spendload.Cancels(l)
-	if err != nil {
-		return err
-	}
-	spendload.AuthorizeUntilKilled(b, round, false)
-	return nil
-}
 
 // TestCancelWhileKilled cancels the requests of another process while it sends them, and after it
 // was killed. No money stays held, and no request has an effect afterwards.
@@ -72,14 +25,8 @@ func TestCancelWhileKilled(t *testing.T) {
 	r := rand.New(rand.NewPCG(spendload.Seed(t), 4))
 	early, late := 0, 0
 	for round := range seed.Attempts(2, 60) {
-		cmd := exec.Command(os.Args[0])
-		cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%s %s %d", cancelEnv, pgtest.URL(t), schema, round))
-		cmd.Stderr = os.Stderr
-		out, err := cmd.StdoutPipe()
+		cmd, out, err := startChild(fmt.Sprint(pgtest.URL(t), " ", schema, " cancel ", round, " 0"))
 		if err != nil {
-			t.Fatal(err)
-		}
-		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
 		// cancel cancels a request. Its account has all of its money back.

@@ -23,21 +23,9 @@ func TestCheckFindsAndMends(t *testing.T) {
 	admin := pgtest.Pool(t)
 	schema := migrated(t)
 	role := schema + "_app"
-	run := func(sql string) {
-		t.Helper()
-		if _, err := admin.Exec(t.Context(), sql); err != nil {
-			t.Fatalf("%s: %v", sql, err)
-		}
-	}
-	run("CREATE ROLE " + role)
-	defer run("DROP OWNED BY " + role + "; DROP ROLE " + role)
-	config := admin.Config()
-	config.ConnConfig.RuntimeParams["role"] = role
-	app, err := pgxpool.NewWithConfig(t.Context(), config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(app.Close)
+	run(t, admin, "CREATE ROLE "+role)
+	defer run(t, admin, "DROP OWNED BY "+role+"; DROP ROLE "+role)
+	app := pgtest.PoolAt(t, pgtest.With(t, "role="+role))
 	findings := func(pool *pgxpool.Pool) (list []store.Finding, names string) {
 		t.Helper()
 		list, err := pgledger.Check(t.Context(), pool, &postgres.Options{Schema: schema})
@@ -66,11 +54,11 @@ func TestCheckFindsAndMends(t *testing.T) {
 		}
 	}
 
-	run("INSERT INTO " + schema + ".buckets_accounts (key) VALUES ('cards/1')")
+	run(t, admin, "INSERT INTO "+schema+".buckets_accounts (key) VALUES ('cards/1')")
 	if _, got := findings(app); got != "unchecked ledger" {
 		t.Errorf("a program that does not spend, beside one that does: %s", got)
 	}
-	run("GRANT SELECT ON " + schema + ".buckets_entries TO " + role)
+	run(t, admin, "GRANT SELECT ON "+schema+".buckets_entries TO "+role)
 	if _, got := findings(app); got != "broken rights" {
 		t.Errorf("one right of many: %s", got)
 	}
@@ -88,23 +76,19 @@ func TestCheckFindsAndMends(t *testing.T) {
 		},
 	} {
 		if c.sql != "SELECT" {
-			run(fmt.Sprintf(c.sql, schema, role))
+			run(t, admin, fmt.Sprintf(c.sql, schema, role))
 		}
 		if _, got := findings(app); got != c.want {
 			t.Errorf("%s: %s; want %s", c.name, got, c.want)
 		}
 		mend(app)
 	}
-	run("DELETE FROM " + schema + ".buckets_accounts")
+	run(t, admin, "DELETE FROM "+schema+".buckets_accounts")
 	one := spend.Money{Minor: 1, Currency: "EUR"}
 	by := func(clock func() time.Time) *spend.Budgets {
 		t.Helper()
-		day := spend.Budget{Name: "cards", Currency: "EUR", Rules: []spend.Rule{spend.Rolling("day", one, time.Hour)}}
-		b, err := spend.New(over(t, admin, &postgres.Options{Schema: schema, Clock: clock}), day, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return b
+		l := over(t, admin, &postgres.Options{Schema: schema, Clock: clock})
+		return budgetOf(t, l, "cards", spend.Rolling("day", one, time.Hour))
 	}
 	ahead := spend.Request{ID: "c", Account: "7", Amount: one, Also: []spend.Account{{Budget: "cards", Name: "8"}}}
 	if _, err := by(func() time.Time { return time.Now().AddDate(1, 0, 0) }).Charge(t.Context(), ahead); err != nil {
@@ -122,17 +106,17 @@ func TestCheckFindsAndMends(t *testing.T) {
 		t.Errorf("both are mended: %s", got)
 	}
 	for _, table := range []string{"accounts", "entries", "requests", "spends", "holds"} {
-		run("DELETE FROM " + schema + ".buckets_" + table)
+		run(t, admin, "DELETE FROM "+schema+".buckets_"+table)
 	}
 	for _, table := range []string{"accounts", "entries", "requests", "spends", "holds"} {
-		run("DROP TABLE " + schema + ".buckets_" + table + " CASCADE") // the view of the entries, too
+		run(t, admin, "DROP TABLE "+schema+".buckets_"+table+" CASCADE") // the view of the entries, too
 		if _, got := findings(admin); got != "broken table" {
 			t.Errorf("without %s: %s", table, got)
 		}
 		mend(admin)
 	}
 	var rows int
-	err = admin.QueryRow(t.Context(), fmt.Sprintf(`SELECT (SELECT count(*) FROM %[1]s.buckets_accounts) + (SELECT count(*) FROM %[1]s.buckets_entries)
+	err := admin.QueryRow(t.Context(), fmt.Sprintf(`SELECT (SELECT count(*) FROM %[1]s.buckets_accounts) + (SELECT count(*) FROM %[1]s.buckets_entries)
 		+ (SELECT count(*) FROM %[1]s.buckets_requests) + (SELECT count(*) FROM %[1]s.buckets_spends)
 		+ (SELECT count(*) FROM %[1]s.buckets_holds)`, schema)).Scan(&rows)
 	if err != nil || rows != 0 {

@@ -78,86 +78,50 @@ func wantError(t *testing.T, err, sentinel error) {
 	}
 }
 
+// TestClose closes a ledger, and then the store of another one.
 func TestClose(t *testing.T) {
 	pool := pgtest.Pool(t)
-	schema := migrated(t)
-	newStore := func(t *testing.T) *postgres.Store {
-		s, err := postgres.New(pool, &postgres.Options{Schema: schema})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = s.Close() })
-		return s
+	s, err := postgres.New(pool, &postgres.Options{Schema: migrated(t)})
+	if err != nil {
+		t.Fatal(err)
 	}
-	newLedger := func(t *testing.T, s *postgres.Store) *pgledger.Ledger {
+	open := func() *pgledger.Ledger {
 		l, err := pgledger.New(s, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return l
 	}
-	closed := func(t *testing.T, l ledger.Ledger) {
+	closed := func(l ledger.Ledger) {
+		t.Helper()
 		for name, call := range calls(l) {
 			t.Run(name, func(t *testing.T) { wantError(t, call(t.Context()), store.ErrClosed) })
 		}
 	}
-	t.Run("the ledger", func(t *testing.T) {
-		s := newStore(t)
-		l, other := newLedger(t, s), newLedger(t, s)
-		for range 2 {
-			if err := l.Close(); err != nil {
-				t.Fatal(err)
-			}
-		}
-		closed(t, l)
-		if err := other.Decide(t.Context(), idle("account")); err != nil {
-			t.Errorf("another ledger over the same store: %v", err)
-		}
-		if _, err := s.Size(t.Context()); err != nil {
-			t.Errorf("the store: %v", err)
-		}
-	})
-	t.Run("the store first", func(t *testing.T) {
-		s := newStore(t)
-		l := newLedger(t, s)
-		if err := s.Close(); err != nil {
-			t.Fatal(err)
-		}
-		closed(t, l)
-		tx, err := pool.Begin(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer func() { _ = tx.Rollback(t.Context()) }()
-		closed(t, l.With(tx))
+	l, other := open(), open()
+	for range 2 {
 		if err := l.Close(); err != nil {
 			t.Fatal(err)
 		}
-		closed(t, newLedger(t, s)) // made from a closed store
-	})
-	t.Run("the store while a decision is in flight", func(t *testing.T) {
-		s := newStore(t)
-		l := newLedger(t, s)
-		running, proceed, done := make(chan struct{}), make(chan struct{}), make(chan error, 1)
-		job := idle("account")
-		job.Run = func(ledger.Snapshot) (*ledger.Changes, error) { close(running); <-proceed; return nil, nil }
-		go func() { done <- l.Decide(context.Background(), job) }()
-		<-running
-		closed := make(chan error, 1)
-		go func() { closed <- s.Close() }()
-		select {
-		case err := <-closed:
-			t.Fatalf("Close of the store did not wait for the decision; it returned %v", err)
-		case <-time.After(20 * time.Millisecond):
-		}
-		close(proceed)
-		if err := <-done; err != nil {
-			t.Errorf("the decision in flight: %v", err)
-		}
-		if err := <-closed; err != nil {
-			t.Error(err)
-		}
-	})
+	}
+	closed(l)
+	if err := other.Decide(t.Context(), idle("account")); err != nil {
+		t.Errorf("another ledger over the same store: %v", err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	tx, err := pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = tx.Rollback(t.Context()) }()
+	closed(other)
+	closed(other.With(tx))
+	closed(open())
+	if err := other.Close(); err != nil {
+		t.Error(err)
+	}
 }
 
 func TestNew(t *testing.T) {

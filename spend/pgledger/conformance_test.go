@@ -74,18 +74,15 @@ func harness(t *testing.T, settings string) spendtest.Harness {
 // harnessAt makes ledgers over connections to a server, or to a pooler.
 func harnessAt(t *testing.T, url string) spendtest.Harness {
 	t.Helper()
-	cfg, err := pgxpool.ParseConfig(url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	cfg.MaxConns = 12
-	cfg.ConnConfig.RuntimeParams["synchronous_commit"] = "off" // no test of this suite crashes the server
-	pool, err := pgxpool.NewWithConfig(t.Context(), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(pool.Close)
-	schema := migrated(t)
+	pool := pgtest.PoolAt(t, url, func(c *pgxpool.Config) {
+		c.MaxConns = 12
+		c.ConnConfig.RuntimeParams["synchronous_commit"] = "off" // no test of this suite crashes the server
+	})
+	return harnessOver(pool, migrated(t))
+}
+
+// harnessOver makes ledgers over the tables of a schema.
+func harnessOver(pool *pgxpool.Pool, schema string) spendtest.Harness {
 	newLedger := func(t testing.TB, clock func() time.Time) ledger.Ledger {
 		return over(t, pool, &postgres.Options{Schema: schema, Clock: clock})
 	}

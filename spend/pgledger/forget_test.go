@@ -4,8 +4,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgxpool"
-
 	"github.com/brimgo/brim/internal/pgtest"
 	"github.com/brimgo/brim/postgres"
 )
@@ -15,13 +13,7 @@ import (
 func TestForgetNothing(t *testing.T) {
 	const rows = 60_000
 	schema := migrated(t)
-	cfg := pgtest.Pool(t).Config()
-	cfg.MaxConns = 1 // a session tells its statistics for itself
-	pool, err := pgxpool.NewWithConfig(t.Context(), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer pool.Close()
+	pool := pgtest.PoolAt(t, pgtest.With(t, "pool_max_conns=1")) // a session tells its statistics for itself
 	l := over(t, pool, &postgres.Options{Schema: schema})
 	for _, sql := range []string{
 		"ALTER TABLE " + schema + ".buckets_requests SET (autovacuum_enabled = false)",

@@ -17,13 +17,7 @@ import (
 
 func budgets(t *testing.T, l ledger.Ledger) *spend.Budgets {
 	t.Helper()
-	b, err := spend.New(l, spend.Budget{
-		Name: "cards", Currency: "EUR", Rules: []spend.Rule{spend.Lifetime("ever", euros(100))},
-	}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b
+	return budgetOf(t, l, "cards", spend.Lifetime("ever", euros(100)))
 }
 
 func euros(n int64) spend.Money { return spend.Money{Minor: n * 100, Currency: "EUR"} }

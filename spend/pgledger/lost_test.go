@@ -4,8 +4,6 @@ import (
 	"context"
 	"testing"
 
-	"github.com/jackc/pgx/v5/pgxpool"
-
 	"github.com/brimgo/brim/internal/pgtest"
 	"github.com/brimgo/brim/postgres"
 	"github.com/brimgo/brim/spend/ledger"
@@ -17,13 +15,7 @@ import (
 func TestConnectionLostInAJob(t *testing.T) {
 	direct := pgtest.Pool(t)
 	schema := migrated(t)
-	cfg := direct.Config()
-	cfg.ConnConfig.RuntimeParams["application_name"] = "lost_" + schema
-	pool, err := pgxpool.NewWithConfig(t.Context(), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer pool.Close()
+	pool := pgtest.PoolAt(t, pgtest.With(t, "application_name=lost_"+schema))
 	l := over(t, pool, &postgres.Options{Schema: schema})
 	lose := func() {
 		const sql = "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE application_name = $1"

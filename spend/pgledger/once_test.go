@@ -1,14 +1,9 @@
 package pgledger_test
 
 import (
-	"bufio"
 	"context"
 	"errors"
-	"fmt"
-	"io"
 	"math/rand/v2"
-	"os"
-	"os/exec"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -21,7 +16,6 @@ import (
 	"github.com/brimgo/brim/postgres"
 	"github.com/brimgo/brim/spend/internal/spendload"
 	"github.com/brimgo/brim/spend/ledger"
-	"github.com/brimgo/brim/spend/pgledger"
 	"github.com/brimgo/brim/store"
 )
 
@@ -51,16 +45,7 @@ func TestExactlyOnceOverCutConnections(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	cfg, err := pgxpool.ParseConfig(proxy.URL())
-	if err != nil {
-		t.Fatal(err)
-	}
-	cfg.MaxConns = 4
-	pool, err := pgxpool.NewWithConfig(t.Context(), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer pool.Close()
+	pool := pgtest.PoolAt(t, proxy.URL(), func(c *pgxpool.Config) { c.MaxConns = 4 })
 	l := over(t, pool, &postgres.Options{Schema: schema})
 	once := spendload.NewOnce()
 	b, err := once.Budgets(l)
@@ -104,11 +89,6 @@ func TestExactlyOnceOverCutConnections(t *testing.T) {
 	once.Check(t, over(t, direct, &postgres.Options{Schema: schema}), answers)
 }
 
-// childEnv, in the environment, makes this test binary a second process. Its value is a connection
-// string, a schema, the number of the round, a seed, and "wait" or "tell": to wait for the others,
-// or to print each approval of a race.
-const childEnv = "BRIM_PGLEDGER_TEST_CHILD"
-
 // TestRaces has 64 goroutines that spend 1.00 each against 100.00, by their own ledgers and by
 // shared ones.
 func TestRaces(t *testing.T) {
@@ -124,128 +104,4 @@ func TestRaces(t *testing.T) {
 func TestManyExpired(t *testing.T) {
 	h := harness(t, "")
 	spendload.Expired(t, func(clock func() time.Time) ledger.Ledger { return h.New(t, clock) })
-}
-
-// TestProcesses is TestRaces in four processes with 64 callers each. The account is not over by one
-// cent.
-func TestProcesses(t *testing.T) {
-	pool := pgtest.Pool(t)
-	schema := migrated(t)
-	l := over(t, pool, &postgres.Options{Schema: schema})
-	seed := spendload.Seed(t)
-	const processes = 4
-	for round := range 2 {
-		approved, over := 0, 0
-		var outs []*bufio.Reader
-		var ins []io.WriteCloser
-		var cmds []*exec.Cmd
-		for i := range processes {
-			cmd := exec.Command(os.Args[0])
-			cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%s %s %d %d wait", childEnv, pgtest.URL(t), schema, round, seed+uint64(round*processes+i)))
-			cmd.Stderr = os.Stderr
-			out, err := cmd.StdoutPipe()
-			if err != nil {
-				t.Fatal(err)
-			}
-			in, err := cmd.StdinPipe()
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := cmd.Start(); err != nil {
-				t.Fatal(err)
-			}
-			outs, ins, cmds = append(outs, bufio.NewReader(out)), append(ins, in), append(cmds, cmd)
-		}
-		for _, out := range outs { // all are connected
-			if line, err := out.ReadString('\n'); err != nil || line != "ready\n" {
-				t.Fatalf("a process said %q, %v", line, err)
-			}
-		}
-		for _, in := range ins {
-			in.Close()
-		}
-		for i, out := range outs {
-			var ones, random int
-			line, err := out.ReadString('\n')
-			if err == nil {
-				_, err = fmt.Sscan(line, &ones, &random)
-			}
-			if err != nil {
-				t.Fatalf("a process said %q, %v", line, err)
-			}
-			approved, over = approved+ones, over+random
-			if err := cmds[i].Wait(); err != nil {
-				t.Error(err)
-			}
-		}
-		if approved != 100 {
-			t.Errorf("%d of %d spends of 1.00 were approved; want exactly 100", approved, processes*tries)
-		}
-		if over > 100_00 || over < 90_00 {
-			t.Errorf("%d were spent of %d", over, 100_00)
-		}
-		spendload.Remainder(t, l, fmt.Sprint("random:", round), 100_00-int64(over))
-	}
-}
-
-func init() {
-	v := os.Getenv(childEnv)
-	if v == "" {
-		return
-	}
-	if err := processChild(v); err != nil {
-		fmt.Println("error:", err)
-		os.Exit(1)
-	}
-	os.Exit(0)
-}
-
-// tries is the number of spends that one process tries.
-const tries = 200
-
-func processChild(args string) error {
-	var url, schema, mode string
-	var round int
-	var seed uint64
-	if _, err := fmt.Sscan(args, &url, &schema, &round, &seed, &mode); err != nil {
-		return err
-	}
-	pool, err := pgxpool.New(context.Background(), url)
-	if err != nil {
-		return err
-	}
-	defer pool.Close()
-	s, err := postgres.New(pool, &postgres.Options{Schema: schema, StatementTimeout: time.Minute})
-	if err != nil {
-		return err
-	}
-	defer s.Close()
-	l, err := pgledger.New(s, nil)
-	if err != nil {
-		return err
-	}
-	defer l.Close()
-	if err := pool.Ping(context.Background()); err != nil {
-		return err
-	}
-	if mode == "tell" {
-		_, err := spendload.Race(l, fmt.Sprint("random:", round), seed, 64, tries, 1, 20, func(id string, amount int64) {
-			fmt.Println(id, amount) // one write, so a printed line survives a kill
-		})
-		return err
-	}
-	fmt.Println("ready")
-	if _, err := io.Copy(io.Discard, os.Stdin); err != nil {
-		return err
-	}
-	ones, err := spendload.Race(l, fmt.Sprint("ones:", round), seed, 64, tries, 1_00, 1_00, nil)
-	if err != nil {
-		return err
-	}
-	random, err := spendload.Race(l, fmt.Sprint("random:", round), seed, 64, tries, 1, 90, nil)
-	if err != nil {
-		return err
-	}
-	fmt.Println(ones/1_00, random)
-	return nil
 }

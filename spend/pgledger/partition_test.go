@@ -97,17 +97,8 @@ func TestPartitioned(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			schema := open()
-			h := harness(t, "")
-			h.New = func(t testing.TB, clock func() time.Time) ledger.Ledger {
-				return over(t, pool, &postgres.Options{Schema: schema, Clock: clock})
-			}
+			h := harnessOver(pool, schema)
 			if name == "range" {
-				h.Reopen = func(t testing.TB, l ledger.Ledger, clock func() time.Time) ledger.Ledger {
-					if err := l.Close(); err != nil {
-						t.Fatal(err)
-					}
-					return h.New(t, clock)
-				}
 				t.Run("conformance", func(t *testing.T) { spendtest.Run(t, h) })
 				clock := time.Date(2026, 3, 1, 0, 2, 0, 0, time.UTC) // in a partition that stays for its sake
 				l := h.New(t, func() time.Time { return clock })
@@ -209,17 +200,8 @@ func TestPartition(t *testing.T) {
 // TestPartitionForever has a partition without end, and settings that change the text of bounds and of
 // patterns. Partition creates none after it, and drops the others.
 func TestPartitionForever(t *testing.T) {
-	config := pgtest.Pool(t).Config()
-	for name, value := range map[string]string{
-		"TimeZone": "Asia/Kolkata", "DateStyle": "German", "standard_conforming_strings": "off", "escape_string_warning": "off",
-	} {
-		config.ConnConfig.RuntimeParams[name] = value
-	}
-	pool, err := pgxpool.NewWithConfig(t.Context(), config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(pool.Close)
+	pool := pgtest.PoolAt(t, pgtest.With(t,
+		"TimeZone=Asia/Kolkata&DateStyle=German&standard_conforming_strings=off&escape_string_warning=off"))
 	for _, end := range []string{"MAXVALUE", "'infinity'"} {
 		schema := migrated(t)
 		ranged(t, pgtest.Pool(t), schema, "2020-02-01", "2020-03-01")
@@ -267,10 +249,10 @@ func TestPartitionStray(t *testing.T) {
 	}
 }
 
-// budgetOf returns a budget with one rule.
-func budgetOf(t *testing.T, l ledger.Ledger, name string, r spend.Rule) *spend.Budgets {
+// budgetOf returns a budget with rules.
+func budgetOf(t *testing.T, l ledger.Ledger, name string, rules ...spend.Rule) *spend.Budgets {
 	t.Helper()
-	b, err := spend.New(l, spend.Budget{Name: name, Currency: "EUR", Rules: []spend.Rule{r}}, nil)
+	b, err := spend.New(l, spend.Budget{Name: name, Currency: "EUR", Rules: rules}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -40,26 +40,11 @@ func growUnderPlans(t *testing.T, server *pgtest.Server, schema, plans, state st
 		t.Fatal(err)
 	}
 	tables := []string{"accounts", "entries", "requests", "spends", "holds"}
-	run := func(sql string) {
-		t.Helper()
-		if _, err := admin.Exec(ctx, sql); err != nil {
-			t.Fatalf("%v, for %s", err, sql)
-		}
-	}
 	for _, name := range tables {
-		run("ALTER TABLE " + schema + ".buckets_" + name + " SET (autovacuum_enabled = false)")
-		run(strings.ReplaceAll(state, "@", schema+".buckets_"+name))
+		run(t, admin, "ALTER TABLE "+schema+".buckets_"+name+" SET (autovacuum_enabled = false)")
+		run(t, admin, strings.ReplaceAll(state, "@", schema+".buckets_"+name))
 	}
-	cfg := server.Pool(t).Config()
-	cfg.MaxConns = 1
-	cfg.ConnConfig.RuntimeParams["plan_cache_mode"] = plans
-	cfg.ConnConfig.RuntimeParams["application_name"] = schema
-	compiled := pgtest.Compiled(cfg)
-	pool, err := pgxpool.NewWithConfig(ctx, cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer pool.Close()
+	pool, compiled := server.Planned(t, schema, "plan_cache_mode="+plans)
 	l := over(t, pool, &postgres.Options{Schema: schema})
 	for n := range 7 { // the server takes a plan for all parameters from the sixth time on
 		everyStatement(t, l, pool, fmt.Sprint("before", n))
@@ -72,7 +57,7 @@ func growUnderPlans(t *testing.T, server *pgtest.Server, schema, plans, state st
 		"spends (id, spend) SELECT int8send(i), ''",
 		"holds (expires, account, spend) SELECT clock_timestamp() + interval '1 day', 1000000 + i, int8send(i)",
 	} {
-		run(fmt.Sprintf("INSERT INTO %s.buckets_%s FROM generate_series(1, %d) AS i", schema, sql, rows))
+		run(t, admin, fmt.Sprintf("INSERT INTO %s.buckets_%s FROM generate_series(1, %d) AS i", schema, sql, rows))
 	}
 	const times = 3
 	for n := range times {
@@ -82,18 +67,7 @@ func growUnderPlans(t *testing.T, server *pgtest.Server, schema, plans, state st
 	if plans := compiled(); len(plans) > 0 {
 		t.Errorf("the server compiled %d plans, and so took longer than to run them; the first is %s", len(plans), plans[0])
 	}
-	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(5 * time.Millisecond) {
-		var sessions int
-		if err := admin.QueryRow(ctx, "SELECT count(*) FROM pg_stat_activity WHERE application_name = $1", schema).Scan(&sessions); err != nil {
-			t.Fatal(err)
-		}
-		if sessions == 0 {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatal("the session does not end")
-		}
-	}
+	pgtest.Reported(t, admin, schema)
 	for _, name := range tables {
 		var seq, index int
 		if err := admin.QueryRow(ctx, `SELECT t.seq_tup_read, sum(i.idx_tup_read)::int

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
+
 	"github.com/brimgo/brim/internal/pgname"
 	"github.com/brimgo/brim/internal/pgtest"
 	"github.com/brimgo/brim/internal/seed"
@@ -34,26 +36,15 @@ func pruneBesideCallers(t *testing.T, byTime bool) {
 	if byTime {
 		ranged(t, pool, schema, time.Now().AddDate(0, 0, -100).Format(time.DateOnly))
 	}
-	budget := func(name string) spend.Budget {
-		return spend.Budget{Name: name, Currency: "EUR", Rules: []spend.Rule{
-			spend.Rolling("rolling", eur(1<<40), 30*24*time.Hour), spend.PerTransaction("single", eur(1<<30)),
-		}}
-	}
 	var ago atomic.Int64
 	ago.Store(int64(200 * 24 * time.Hour))
 	l := over(t, pool, &postgres.Options{Schema: schema, Clock: func() time.Time { return time.Now().Add(-time.Duration(ago.Load())) }})
-	old, err := spend.New(l, budget("old"), nil)
-	if err != nil {
-		t.Fatal(err)
+	budget := func(name string) *spend.Budgets {
+		return budgetOf(t, l, name, spend.Rolling("rolling", eur(1<<40), 30*24*time.Hour), spend.PerTransaction("single", eur(1<<30)))
 	}
-	busy, err := spend.New(l, budget("busy"), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	old, busy := budget("old"), budget("busy")
 	for i := range each {
-		if d, err := old.Charge(t.Context(), spend.Request{ID: fmt.Sprintf("%032x", i), Account: "0", Amount: eur(1)}); err != nil || !d.Approved {
-			t.Fatal(d, err)
-		}
+		charge(t, old, "0", fmt.Sprintf("%032x", i))
 	}
 	if byTime {
 		partition(t, pool, schema)
@@ -148,19 +139,17 @@ func TestPruneWithNothingDue(t *testing.T) {
 	if err := migrations.Up(t.Context(), admin, nil); err != nil {
 		t.Fatal(err)
 	}
-	// prune prunes, and then authorizes, in sessions of its own, which tell their counters when
-	// they end.
+	// Sessions of such pools tell their counters when they end.
+	measured := func() *pgxpool.Pool { return pgtest.PoolAt(t, server.URL()+"&application_name=measured") }
+	// prune prunes, and then authorizes, in sessions of its own.
 	prune := func(ids ...string) (done spend.PruneResult, took time.Duration) {
 		t.Helper()
-		pool := server.Pool(t)
-		b, err := spend.New(over(t, pool, nil), spend.Budget{Name: "cards", Currency: "EUR", Rules: []spend.Rule{
-			spend.Rolling("rolling", eur(1<<40), 30*24*time.Hour), spend.PerTransaction("single", eur(1<<30)),
-		}}, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		pool := measured()
+		b := budgetOf(t, over(t, pool, nil), "cards",
+			spend.Rolling("rolling", eur(1<<40), 30*24*time.Hour), spend.PerTransaction("single", eur(1<<30)))
 		start := time.Now()
-		if done, err = b.Prune(t.Context()); err != nil {
+		done, err := b.Prune(t.Context())
+		if err != nil {
 			t.Fatal(err)
 		}
 		took = time.Since(start)
@@ -173,34 +162,21 @@ func TestPruneWithNothingDue(t *testing.T) {
 		return done, took
 	}
 	prune("open", "kept")
-	fill := server.Pool(t)
-	if _, err := fill.Exec(t.Context(), "ALTER SYSTEM SET autovacuum = off"); err != nil {
-		t.Fatal(err)
-	}
+	fill := measured()
+	run(t, fill, "ALTER SYSTEM SET autovacuum = off")
 	for n := 0; n < accounts; n += piece {
-		if _, err := fill.Exec(t.Context(), fmt.Sprintf(`INSERT INTO %[1]s (key, due, rules, watch, state, holds)
+		run(t, fill, fmt.Sprintf(`INSERT INTO %[1]s (key, due, rules, watch, state, holds)
 			SELECT budget || '/' || i, CASE budget WHEN 'others' THEN now() ELSE due END, rules, watch, state, holds
 			FROM %[1]s CROSS JOIN generate_series(%[2]d, %[2]d + %[3]d - 1) AS i CROSS JOIN unnest('{cards,others}'::text[]) AS budget
-			WHERE key = 'cards/0'`, table, n+1, piece)); err != nil {
-			t.Fatal(err)
-		}
+			WHERE key = 'cards/0'`, table, n+1, piece))
 	}
 	for _, sql := range []string{"SELECT pg_reload_conf()", "VACUUM ANALYZE " + table, "CHECKPOINT"} {
-		if _, err := fill.Exec(t.Context(), sql); err != nil {
-			t.Fatal(err)
-		}
+		run(t, fill, sql)
 	}
 	fill.Close()
 	counters := func() (pages, changed int64, log string) {
 		t.Helper()
-		for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(5 * time.Millisecond) {
-			if query[int](t, admin, "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend'") == 1 {
-				break
-			}
-			if time.Now().After(deadline) {
-				t.Fatal("a session does not end")
-			}
-		}
+		pgtest.Reported(t, admin, "measured")
 		if err := admin.QueryRow(t.Context(), `SELECT heap_blks_read + heap_blks_hit + idx_blks_read + idx_blks_hit, n_tup_upd, pg_current_wal_insert_lsn()::text
 			FROM pg_statio_user_tables JOIN pg_stat_user_tables USING (relid) WHERE relid = $1::regclass`, table).Scan(&pages, &changed, &log); err != nil {
 			t.Fatal(err)
@@ -217,11 +193,9 @@ func TestPruneWithNothingDue(t *testing.T) {
 	if pagesAfter-pages > all/100 || changedAfter != changed || wrote > 1000 || done != (spend.PruneResult{}) {
 		t.Errorf("%+v; want at most %d pages, no row and next to no log", done, all/100)
 	}
-	other := server.Pool(t)
-	if _, err := other.Exec(t.Context(), fmt.Sprintf(`UPDATE %[1]s SET due = now() WHERE id IN
-		(SELECT id FROM %[1]s WHERE key LIKE 'cards/%%' ORDER BY id OFFSET 1000 LIMIT $1)`, table), due); err != nil {
-		t.Fatal(err)
-	}
+	other := measured()
+	run(t, other, fmt.Sprintf(`UPDATE %[1]s SET due = now() WHERE id IN
+		(SELECT id FROM %[1]s WHERE key LIKE 'cards/%%' ORDER BY id OFFSET 1000 LIMIT %[2]d)`, table, due))
 	other.Close()
 	_, changed, _ = counters()
 	prune()

@@ -5,16 +5,13 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/brimgo/brim/internal/pgtest"
 	"github.com/brimgo/brim/internal/seed"
 	"github.com/brimgo/brim/migrations"
 	"github.com/brimgo/brim/postgres"
-	"github.com/brimgo/brim/spend/ledger"
 	"github.com/brimgo/brim/spend/spendtest"
 	"github.com/brimgo/brim/store"
 )
@@ -25,14 +22,8 @@ func TestRights(t *testing.T) {
 	owner := pgtest.Pool(t)
 	schema := migrated(t)
 	role := schema + "_app"
-	run := func(sql string) {
-		t.Helper()
-		if _, err := owner.Exec(t.Context(), sql); err != nil {
-			t.Fatalf("%s: %v", sql, err)
-		}
-	}
-	run("CREATE ROLE " + role)
-	defer run("DROP OWNED BY " + role + "; DROP ROLE " + role)
+	run(t, owner, "CREATE ROLE "+role)
+	defer run(t, owner, "DROP OWNED BY "+role+"; DROP ROLE "+role)
 	files, err := migrations.Files(&migrations.Options{Schema: schema})
 	if err != nil {
 		t.Fatal(err)
@@ -44,7 +35,7 @@ func TestRights(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, m := range regexp.MustCompile(`(?m)^--   ((?:REVOKE|GRANT) .*) app;$`).FindAllStringSubmatch(string(text), -1) {
-			run(m[1] + " " + role)
+			run(t, owner, m[1]+" "+role)
 			lines++
 		}
 	}
@@ -52,13 +43,7 @@ func TestRights(t *testing.T) {
 		t.Fatalf("found %d lines of rights in the migrations; want 10", lines)
 	}
 
-	config := owner.Config()
-	config.ConnConfig.RuntimeParams["role"] = role
-	pool, err := pgxpool.NewWithConfig(t.Context(), config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(pool.Close)
+	pool := pgtest.PoolAt(t, pgtest.With(t, "role="+role))
 	if err := migrations.Up(t.Context(), pool, &migrations.Options{Schema: schema}); err != nil {
 		t.Errorf("a program calls Up when it starts: %v", err)
 	}
@@ -85,11 +70,7 @@ func TestRights(t *testing.T) {
 	if err := s.Delete(t.Context(), "k"); err != nil {
 		t.Errorf("delete: %v", err)
 	}
-	h := harness(t, "")
-	h.New = func(t testing.TB, clock func() time.Time) ledger.Ledger {
-		return over(t, pool, &postgres.Options{Schema: schema, Clock: clock})
-	}
-	spendtest.Random(t, h, seed.Attempts(25, 300))
+	spendtest.Random(t, harnessOver(pool, schema), seed.Attempts(25, 300))
 
 	for _, sql := range []string{
 		"UPDATE @entries SET amount = 0", "UPDATE @requests SET answer = ''", "UPDATE @holds SET expires = now()",

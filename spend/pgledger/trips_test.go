@@ -63,16 +63,9 @@ func (t *trips) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData)
 
 // TestRoundTrips sees that a decision takes the round trips that docs/spend.md lists.
 func TestRoundTrips(t *testing.T) {
-	direct := pgtest.Pool(t)
 	schema := migrated(t)
 	var seen trips
-	cfg := direct.Config()
-	cfg.ConnConfig.Tracer = &seen
-	pool, err := pgxpool.NewWithConfig(t.Context(), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer pool.Close()
+	pool := pgtest.PoolAt(t, pgtest.URL(t), func(c *pgxpool.Config) { c.ConnConfig.Tracer = &seen })
 	b := cardsAndTeams(t, over(t, pool, &postgres.Options{Schema: schema}))
 	const (
 		read = "BEGIN plan take requests watched"

@@ -2,12 +2,9 @@ package pgledger_test
 
 import (
 	"context"
-	"errors"
 	"iter"
 	"reflect"
 	"strings"
-	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -15,12 +12,10 @@ import (
 
 	"github.com/brimgo/brim/internal/pgname"
 	"github.com/brimgo/brim/internal/pgtest"
-	"github.com/brimgo/brim/migrations"
 	"github.com/brimgo/brim/postgres"
 	"github.com/brimgo/brim/spend"
 	"github.com/brimgo/brim/spend/ledger"
 	"github.com/brimgo/brim/spend/pgledger"
-	"github.com/brimgo/brim/store"
 )
 
 // silence is the bound of the calls to a server that does not answer.
@@ -80,11 +75,7 @@ func apart(t *testing.T, url, schema string) map[string]func(context.Context) er
 	t.Helper()
 	all := make(map[string]func(context.Context) error)
 	for name := range everyCall(t, (*pgledger.Ledger)(nil)) {
-		pool, err := pgxpool.New(t.Context(), url+"&pool_max_conns=2")
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(pool.Close)
+		pool := pgtest.PoolAt(t, url, func(c *pgxpool.Config) { c.MaxConns = 2 })
 		l := over(t, pool, &postgres.Options{Schema: schema, StatementTimeout: silence})
 		mustCharge(t, cardsAndTeams(t, l), spend.Request{ID: "id", Account: "card", Amount: euros(1)})
 		all[name] = everyCall(t, l)[name]
@@ -98,43 +89,6 @@ func apart(t *testing.T, url, schema string) map[string]func(context.Context) er
 		}
 	}
 	return all
-}
-
-// timed makes the calls at the same time. Each must fail within twice the bound.
-func timed(t *testing.T, all map[string]func(context.Context) error) {
-	t.Helper()
-	var wg sync.WaitGroup
-	for name, call := range all {
-		wg.Go(func() {
-			ctx, cancel := context.WithTimeout(context.Background(), 4*silence)
-			defer cancel()
-			began := time.Now()
-			err := call(ctx)
-			took := time.Since(began)
-			t.Logf("%-20s %5.2f s  %v", name, took.Seconds(), err)
-			if took > 2*silence {
-				t.Errorf("%s took %v, more than twice the bound of %v", name, took, silence)
-			}
-			if !errors.Is(err, store.ErrUnavailable) && (!errors.Is(err, store.ErrUnknownOutcome) || strings.HasPrefix(name, "With: ")) {
-				t.Errorf("%s: error is %v", name, err)
-			}
-		})
-	}
-	wg.Wait()
-}
-
-// TestServerThatStops makes every call over connections to a server whose processes stand still.
-func TestServerThatStops(t *testing.T) {
-	server := pgtest.NewServer(t)
-	if err := migrations.Up(t.Context(), server.Pool(t), nil); err != nil {
-		t.Fatal(err)
-	}
-	all := apart(t, server.URL(), pgname.DefaultSchema)
-	t.Cleanup(func() { _ = server.Signal(syscall.SIGCONT) }) // before the pools close
-	if err := server.Signal(syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
-	timed(t, all)
 }
 
 // TestTablesLockedByAStranger makes every call while a stranger has the tables to himself.
@@ -156,62 +110,5 @@ func TestTablesLockedByAStranger(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	timed(t, all)
-}
-
-// TestCancelledWaitForStandby cancels the wait of a charge for a synchronous standby. The server
-// reports success with a warning, and a fail-over loses the charge.
-func TestCancelledWaitForStandby(t *testing.T) {
-	server := pgtest.NewServer(t)
-	config, err := pgxpool.ParseConfig(server.URL() + "&synchronous_commit=local")
-	if err != nil {
-		t.Fatal(err)
-	}
-	admin, err := pgxpool.NewWithConfig(t.Context(), config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(admin.Close)
-	if err := migrations.Up(t.Context(), admin, nil); err != nil {
-		t.Fatal(err)
-	}
-	for _, sql := range []string{"ALTER SYSTEM SET synchronous_standby_names = '*'", "SELECT pg_reload_conf()"} {
-		if _, err := admin.Exec(t.Context(), sql); err != nil {
-			t.Fatal(err)
-		}
-	}
-	config = config.Copy()
-	delete(config.ConnConfig.RuntimeParams, "synchronous_commit")
-	postgres.WatchCommits(config)
-	pool, err := pgxpool.NewWithConfig(t.Context(), config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(pool.Close)
-	l := over(t, pool, &postgres.Options{StatementTimeout: time.Minute})
-	b := cardsAndTeams(t, l)
-	requests := []spend.Request{
-		{ID: "1", Account: "card", Amount: euros(1)}, // locks the account first
-		{ID: "2", Account: "card", Amount: euros(1)}, // may go by the remembered account
-		{ID: "3", Account: "card", Amount: euros(1)},
-	}
-	for _, r := range requests {
-		done := make(chan error, 1)
-		go func() { _, err := b.Charge(context.Background(), r); done <- err }()
-		for pending := true; pending; {
-			select {
-			case err := <-done:
-				wantError(t, err, store.ErrUnknownOutcome)
-				pending = false
-			case <-time.After(time.Millisecond):
-				if _, err := admin.Exec(t.Context(), "SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'"); err != nil {
-					t.Fatal(err)
-				}
-			}
-		}
-		// The same request finds its answer: nothing is charged twice.
-		if d, err := b.Charge(t.Context(), r); err != nil || !d.Approved {
-			t.Errorf("again: %+v, %v", d, err)
-		}
-	}
+	pgtest.Timed(t, silence, all, func(string) bool { return false })
 }

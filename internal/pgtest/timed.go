@@ -1,0 +1,36 @@
+package pgtest
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/brimgo/brim/store"
+)
+
+// Timed makes calls at the same time that get no answer. Each must fail within twice the bound, with
+// [store.ErrUnavailable], or with [store.ErrUnknownOutcome] if unknown says that it may.
+func Timed(t testing.TB, bound time.Duration, calls map[string]func(context.Context) error, unknown func(name string) bool) {
+	t.Helper()
+	var wg sync.WaitGroup
+	for name, call := range calls {
+		wg.Go(func() {
+			ctx, cancel := context.WithTimeout(context.Background(), 4*bound)
+			defer cancel()
+			began := time.Now()
+			err := call(ctx)
+			took := time.Since(began)
+			t.Logf("%-26s %5.2f s  %v", name, took.Seconds(), err)
+			if took > 2*bound {
+				t.Errorf("%s took %v, more than twice the bound of %v", name, took, bound)
+			}
+			if errors.Is(err, store.ErrUnknownOutcome) && !unknown(name) ||
+				!errors.Is(err, store.ErrUnknownOutcome) && !errors.Is(err, store.ErrUnavailable) {
+				t.Errorf("%s: error is %v", name, err)
+			}
+		})
+	}
+	wg.Wait()
+}
