@@ -5,7 +5,6 @@ import (
 	"errors"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -236,9 +235,7 @@ func TestFallbackBound(t *testing.T) {
 					for until := time.Now().Add(lasts); time.Now().Before(until); {
 						n := float64(1 + r.IntN(3))
 						st, err := lims[r.IntN(processes)].TryFillup(t.Context(), limit.For("k"), n)
-						if err != nil {
-							t.Fatal(err)
-						}
+						must(t, err)
 						if st.Accepted {
 							admitted += n
 						}
@@ -263,27 +260,9 @@ type kept struct{ store.Store }
 
 func (kept) Close() error { return nil }
 
-func TestFallbackInvalid(t *testing.T) {
-	m := inMemory(t, nil)
-	for says, c := range map[string]struct {
-		s, standby store.Store
-		o          local.FallbackOptions
-	}{
-		"store to wrap is nil":      {nil, m, local.FallbackOptions{}},
-		"standby store is nil":      {m, nil, local.FallbackOptions{}},
-		"Share is 2":                {m, m, local.FallbackOptions{Share: 2}},
-		"Share is -1":               {m, m, local.FallbackOptions{Share: -1}},
-		"Patience is -1ns":          {m, m, local.FallbackOptions{Patience: -1}},
-		"Retry is -1ns; it must be": {m, m, local.FallbackOptions{Retry: -1}},
-	} {
-		if s, err := local.Fallback(c.s, c.standby, &c.o); s != nil || err == nil || !strings.Contains(err.Error(), says) {
-			t.Errorf("%v, %v; want %q", s, err, says)
-		}
-	}
+func TestFallbackClosed(t *testing.T) {
 	s := fallback(t, inMemory(t, nil), nil)
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Close())
 	if _, err := s.Fill(t.Context(), store.Op{Bucket: ten.For("k"), Amount: 1}); !errors.Is(err, store.ErrClosed) {
 		t.Errorf("after Close: %v", err)
 	}
@@ -311,9 +290,7 @@ func TestFallbackOverRedis(t *testing.T) {
 			for range processes {
 				client := server.Client(t)
 				db, err := redisstore.New(client, nil)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				lim := brim.New(fallback(t, db, &local.FallbackOptions{
 					Share: share, Patience: 300 * time.Millisecond, Retry: 200 * time.Millisecond,
 					Switched: func(err error) {
@@ -349,16 +326,12 @@ func TestFallbackOverRedis(t *testing.T) {
 				}
 			}
 			time.Sleep(500 * time.Millisecond)
-			if err := c.begin(server); err != nil {
-				t.Fatal(err)
-			}
+			must(t, c.begin(server))
 			time.Sleep(time.Duration(seed.Attempts(2, 30)) * time.Second)
 			if n := down.Load(); n != processes {
 				t.Errorf("%d of %d processes noticed the outage", n, processes)
 			}
-			if err := c.end(server); err != nil {
-				t.Fatal(err)
-			}
+			must(t, c.end(server))
 			for deadline := time.Now().Add(30 * time.Second); down.Load() > 0; time.Sleep(time.Millisecond) {
 				if time.Now().After(deadline) {
 					t.Fatal("a process does not go back to the server")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -183,9 +184,7 @@ func TestAnotherLimitComesLast(t *testing.T) {
 				if synctest.Wait(); len(asked) == 0 {
 					break
 				}
-				if err := <-asked; err != nil {
-					t.Fatal(err)
-				}
+				must(t, <-asked)
 			}
 			// The one that waits leaves, since its call could come after the next as well as before it.
 			leave()
@@ -198,9 +197,7 @@ func TestAnotherLimitComesLast(t *testing.T) {
 			go func() { done <- call(t.Context(), s, store.Op{Bucket: faster, Amount: 1}) }()
 			synctest.Wait()
 			close(requested)
-			if err := <-done; err != nil {
-				t.Fatal(err)
-			}
+			must(t, <-done)
 			if got, err := inner.Read(t.Context(), store.Bucket{Key: "k"}); err != nil || got[0].LeakRate != faster.LeakRate {
 				t.Errorf("%+v, %v; want the limit of the call that came last", got, err)
 			}
@@ -328,42 +325,44 @@ func TestBoundedBuckets(t *testing.T) {
 	if local.Accounts(s) == 0 {
 		t.Error("no bucket has an account; the next check would be empty")
 	}
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Close())
 	if n := local.Accounts(s); n != 0 {
 		t.Errorf("a closed store keeps %d accounts; want 0, because the application may keep the store", n)
 	}
 }
 
 func TestBadUse(t *testing.T) {
-	inner := inMemory(t, nil)
-	defer inner.Close()
-	open := func(s store.Store, o any) error {
-		var err error
-		switch o := o.(type) {
-		case *local.RefusalsOptions:
-			_, err = local.Refusals(s, o)
-		case *local.LeasesOptions:
-			_, err = local.Leases(s, o)
-		}
-		return err
+	m := inMemory(t, nil)
+	leases := func(o local.LeasesOptions) func() (store.Store, error) {
+		return func() (store.Store, error) { return local.Leases(m, &o) }
 	}
-	for _, o := range []any{(*local.RefusalsOptions)(nil), (*local.LeasesOptions)(nil)} {
-		if err := open(nil, o); !errors.Is(err, store.ErrClosed) {
-			t.Errorf("%T, no store: %v, want ErrClosed", o, err)
-		}
+	refusals := func(o local.RefusalsOptions) func() (store.Store, error) {
+		return func() (store.Store, error) { return local.Refusals(m, &o) }
 	}
-	for _, o := range []any{
-		&local.RefusalsOptions{Remember: -1},
-		&local.RefusalsOptions{MaxBuckets: -1},
-		&local.LeasesOptions{Share: -0.1},
-		&local.LeasesOptions{Share: 1},
-		&local.LeasesOptions{Ahead: -1},
-		&local.LeasesOptions{MaxBuckets: -1},
+	fallback := func(s, standby store.Store, o local.FallbackOptions) func() (store.Store, error) {
+		return func() (store.Store, error) { return local.Fallback(s, standby, &o) }
+	}
+	for _, c := range []struct {
+		open func() (store.Store, error)
+		says string
+	}{
+		{func() (store.Store, error) { return local.Leases(nil, nil) }, store.ErrClosed.Error()},
+		{leases(local.LeasesOptions{Share: -0.1}), "Share is -0.1"},
+		{leases(local.LeasesOptions{Share: 1}), "Share is 1"},
+		{leases(local.LeasesOptions{Ahead: -1}), "Ahead is -1ns"},
+		{leases(local.LeasesOptions{MaxBuckets: -1}), "MaxBuckets is -1"},
+		{func() (store.Store, error) { return local.Refusals(nil, nil) }, store.ErrClosed.Error()},
+		{refusals(local.RefusalsOptions{Remember: -1}), "Remember is -1ns"},
+		{refusals(local.RefusalsOptions{MaxBuckets: -1}), "MaxBuckets is -1"},
+		{fallback(nil, m, local.FallbackOptions{}), "store to wrap is nil"},
+		{fallback(m, nil, local.FallbackOptions{}), "standby store is nil"},
+		{fallback(m, m, local.FallbackOptions{Share: 2}), "Share is 2"},
+		{fallback(m, m, local.FallbackOptions{Share: -1}), "Share is -1"},
+		{fallback(m, m, local.FallbackOptions{Patience: -1}), "Patience is -1ns"},
+		{fallback(m, m, local.FallbackOptions{Retry: -1}), "Retry is -1ns; it must be"},
 	} {
-		if err := open(inner, o); err == nil {
-			t.Errorf("%+v: no error", o)
+		if s, err := c.open(); s != nil || err == nil || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%v, %v; want %q", s, err, c.says)
 		}
 	}
 }

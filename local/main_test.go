@@ -18,6 +18,13 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(redistest.With(m)) }
 
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 func inMemory(t testing.TB, clock func() time.Time) store.Store {
 	t.Helper()
 	s := memory.New(&memory.Options{Clock: clock})
@@ -102,8 +109,6 @@ func try(t testing.TB, s store.Store, b store.Bucket, n float64) store.State {
 func do(t testing.TB, s store.Store, op store.Op) store.State {
 	t.Helper()
 	st, err := s.Fill(t.Context(), op)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return st
 }

@@ -104,9 +104,7 @@ func TestBound(t *testing.T) {
 		if st := try(t, s, b, 1); st.Accepted || st.RetryAfter != store.Never {
 			t.Fatalf("%+v", st)
 		}
-		if err := inner.Delete(t.Context(), "k"); err != nil {
-			t.Fatal(err)
-		}
+		must(t, inner.Delete(t.Context(), "k"))
 		clock.Advance(c.bound - 1)
 		if st := try(t, s, b, 1); st.Accepted {
 			t.Errorf("just before %v: %+v, want refused from memory", c.bound, st)
@@ -139,9 +137,7 @@ var makesRoom = []struct {
 		do(t, s, store.Op{Bucket: b, Amount: -4, Ceiling: 20, CeilingAt: now})
 	}},
 	{"delete", func(t *testing.T, s store.Store, b store.Bucket, _ time.Time) {
-		if err := s.Delete(t.Context(), "other", b.Key); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.Delete(t.Context(), "other", b.Key))
 	}},
 	{"unblock", func(t *testing.T, s store.Store, b store.Bucket, _ time.Time) {
 		do(t, s, store.Op{Bucket: b, Amount: -5, Mode: store.Always})

@@ -16,9 +16,7 @@ import (
 // each of them. So leases admit no more units than the contract, also while limits change.
 func TestVectorsWithAllotments(t *testing.T) {
 	file, err := os.ReadFile("../store/storetest/testdata/vectors.jsonl")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	accepted, served := 0, 0
 	for line := range bytes.Lines(file) {
 		var v struct {
@@ -28,9 +26,7 @@ func TestVectorsWithAllotments(t *testing.T) {
 				Op, Key       string
 			}
 		}
-		if err := json.Unmarshal(line, &v); err != nil {
-			t.Fatal(err)
-		}
+		must(t, json.Unmarshal(line, &v))
 		clock, last := newManual(), 0.0
 		first := clock.Now()
 		s := leases(t, inMemory(t, clock.Now), &local.LeasesOptions{Share: 0.5, Clock: clock.Now})

@@ -136,9 +136,7 @@ func TestWaitingIsBounded(t *testing.T) {
 			t.Errorf("the caller's context ended while it waited: %v, want context.Canceled alone, since nothing was sent", err)
 		}
 		freed := waiting(t.Context(), t, s, b)
-		if err := s.Delete(t.Context(), "k"); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.Delete(t.Context(), "k"))
 		if err := <-freed; err != nil {
 			t.Errorf("a caller waited while the bucket was reset: %v", err)
 		}
@@ -154,9 +152,7 @@ func TestCloseWakes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, b, hold, first := inFlight(t)
 		second := waiting(t.Context(), t, s, b)
-		if err := s.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.Close())
 		if err := <-second; !errors.Is(err, store.ErrClosed) {
 			t.Errorf("the caller that waited: %v, want ErrClosed", err)
 		}

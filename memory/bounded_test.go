@@ -25,17 +25,30 @@ func open(t testing.TB, o memory.Options) (store.Store, *brimtest.Clock) {
 	return s, clock
 }
 
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 var limit = store.Limit{Capacity: 10, LeakRate: 1}
 
 func fill(key string, n float64) store.Op { return store.Op{Bucket: limit.For(key), Amount: n} }
+
+// do makes a fill.
+func do(t testing.TB, s store.Store, op store.Op) store.State {
+	t.Helper()
+	st, err := s.Fill(t.Context(), op)
+	must(t, err)
+	return st
+}
 
 // count returns the number of buckets in the store.
 func count(t testing.TB, s store.Store) int {
 	t.Helper()
 	entries, err := paging.All(t.Context(), s, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return len(entries)
 }
 
@@ -78,9 +91,7 @@ func TestMaxBuckets(t *testing.T) {
 			t.Fatalf("bucket %d of the second hundred: %v", i+2, err)
 		}
 	}
-	if err := s.Delete(ctx, "c1", "absent"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Delete(ctx, "c1", "absent"))
 	if _, err := s.Fill(ctx, fill("newer", 1)); err != nil {
 		t.Errorf("fill after one bucket was deleted: %v; want room for one", err)
 	}
@@ -96,9 +107,7 @@ func TestMaxBucketsSystemClock(t *testing.T) {
 		ctx := t.Context()
 		s := memory.New(&memory.Options{MaxBuckets: 10})
 		for i := range 10 {
-			if _, err := s.Fill(ctx, fill(fmt.Sprint(i), 5)); err != nil {
-				t.Fatal(err)
-			}
+			do(t, s, fill(fmt.Sprint(i), 5))
 		}
 		time.Sleep(5*time.Second - time.Microsecond)
 		if _, err := s.Fill(ctx, fill("early", 1)); !errors.Is(err, memory.ErrTooManyBuckets) {
@@ -122,9 +131,7 @@ func TestSweepIsRare(t *testing.T) {
 		return time.UnixMicro(now.Load())
 	}})
 	for i := range 10 {
-		if _, err := s.Fill(ctx, fill(fmt.Sprint(i), 5)); err != nil {
-			t.Fatal(err)
-		}
+		do(t, s, fill(fmt.Sprint(i), 5))
 	}
 	cost := func() int64 {
 		before := reads.Load()
@@ -156,15 +163,11 @@ func TestMaxBucketsAllOrNothing(t *testing.T) {
 	ctx := t.Context()
 	s, clock := open(t, memory.Options{MaxBuckets: 3})
 	for _, key := range []string{"a", "b"} {
-		if _, err := s.Fill(ctx, fill(key, 5)); err != nil {
-			t.Fatal(err)
-		}
+		do(t, s, fill(key, 5))
 	}
 	both := store.Txn{fill("a", 1), fill("c", 1), fill("b", 1), fill("c", 1), fill("d", 1)}
 	results, err := s.Apply(ctx, both, store.Txn{fill("e", 2)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if !errors.Is(results[0].Err, memory.ErrTooManyBuckets) || results[0].States != nil || results[0].Accepted {
 		t.Errorf("two new keys with room for one: %+v; want only ErrTooManyBuckets", results[0])
 	}
@@ -172,9 +175,7 @@ func TestMaxBucketsAllOrNothing(t *testing.T) {
 		t.Errorf("the next transaction: %+v; want it accepted into the room for one", results[1])
 	}
 	entries, err := paging.All(ctx, s, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	got := ""
 	for _, e := range entries {
 		got += fmt.Sprint(e.Key, e.Level, " ")
@@ -223,9 +224,7 @@ func TestMaxBucketsConcurrently(t *testing.T) {
 	n := 0
 	for id, in := range accepted {
 		st, err := s.Read(ctx, limit.For(fmt.Sprint(id)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if in {
 			n++
 		}

@@ -37,14 +37,11 @@ func TestNoAllocations(t *testing.T) {
 			{Bucket: limit.For(key), Hold: 1},
 			{Bucket: limit.For(key), Amount: -1, Mode: store.Always},
 		} {
-			if _, err := s.Fill(ctx, op); err != nil {
-				t.Fatal(err)
-			}
+			do(t, s, op)
 			n := testing.AllocsPerRun(1000, func() {
 				clock.Advance(time.Millisecond)
-				if _, err := s.Fill(ctx, op); err != nil {
-					t.Fatal(err)
-				}
+				_, err := s.Fill(ctx, op)
+				must(t, err)
 			})
 			if n != 0 {
 				t.Errorf("a Fill of amount %v, hold %v, mode %d allocates %v times; want 0",
@@ -59,15 +56,11 @@ func TestNoAllocations(t *testing.T) {
 func TestPrunesAsItFills(t *testing.T) {
 	ctx := t.Context()
 	s, clock := open(t, memory.Options{})
-	if _, err := s.Fill(ctx, store.Op{Bucket: store.Limit{Capacity: 10}.For("kept"), Amount: 1}); err != nil {
-		t.Fatal(err)
-	}
+	do(t, s, store.Op{Bucket: store.Limit{Capacity: 10}.For("kept"), Amount: 1})
 	most := 0
 	for i := range 60_000 {
 		clock.Advance(100 * time.Millisecond) // about 3,000 buckets contain units, or did within MaxSkew
-		if _, err := s.Fill(ctx, fill(fmt.Sprint("visitor:", i), 5)); err != nil {
-			t.Fatal(err)
-		}
+		do(t, s, fill(fmt.Sprint("visitor:", i), 5))
 		if i%5_000 == 0 {
 			most = max(most, count(t, s))
 		}
@@ -83,9 +76,7 @@ func TestPrunesAsItFills(t *testing.T) {
 func TestPruneStopsWithItsContext(t *testing.T) {
 	s, clock := open(t, memory.Options{})
 	for i := range 1000 {
-		if _, err := s.Fill(t.Context(), fill(fmt.Sprint(i), 1)); err != nil {
-			t.Fatal(err)
-		}
+		do(t, s, fill(fmt.Sprint(i), 1))
 	}
 	clock.Advance(time.Hour)
 	ctx := &countdown{Context: t.Context(), left: 10}
@@ -122,9 +113,7 @@ func TestSkewIsLogged(t *testing.T) {
 	s, clock := open(t, memory.Options{MaxSkew: time.Minute, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	b := store.Limit{Capacity: 10}
 	ops := func() {
-		if _, err := s.Fill(ctx, store.Op{Bucket: b.For("secret:a"), Amount: 1}); err != nil {
-			t.Fatal(err)
-		}
+		do(t, s, store.Op{Bucket: b.For("secret:a"), Amount: 1})
 		txn := store.Txn{{Bucket: b.For("secret:b"), Amount: 1}, {Bucket: b.For("secret:c"), Amount: 1}}
 		if _, err := s.Apply(ctx, txn); err != nil {
 			t.Fatal(err)

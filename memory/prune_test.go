@@ -35,9 +35,7 @@ func TestPruneEvery(t *testing.T) {
 			if i == 0 {
 				op.LeakRate = 0 // it never leaks empty
 			}
-			if _, err := s.Fill(t.Context(), op); err != nil {
-				t.Fatal(err)
-			}
+			do(t, s, op)
 		}
 		time.Sleep(time.Hour - time.Second)
 		left(5)

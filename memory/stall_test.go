@@ -19,9 +19,7 @@ func TestCallerStandsStill(t *testing.T) {
 	fill := func() bool {
 		t.Helper()
 		st, err := s.Fill(t.Context(), store.Op{Bucket: b, Amount: 10})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return st.Accepted
 	}
 	stalls := false

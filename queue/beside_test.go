@@ -18,23 +18,17 @@ func TestBesideShaper(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		limit := brim.Limit{Capacity: 5, LeakRate: 1}
 		items, err := queue.New(limit, func(context.Context, int) {}, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		s := memory.New(nil)
 		turns, err := brim.NewShaper(brim.New(s, nil), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		queued, reserved := 0, 0
 		for i := range 20 {
 			if items.Put(t.Context(), i) == nil {
 				queued++
 			}
 			r, err := turns.Reserve(t.Context(), limit.For("k"), 1)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if r.State.Accepted {
 				reserved++
 			}

@@ -26,9 +26,7 @@ func TestBlock(t *testing.T) {
 			return 1
 		}})
 		for i := range 4 {
-			if err := q.Put(t.Context(), i); err != nil {
-				t.Fatal(err)
-			}
+			must(t, q.Put(t.Context(), i))
 			synctest.Wait() // item 0 is released at once
 		}
 		var wg sync.WaitGroup
@@ -69,9 +67,7 @@ func TestWithdrawnItemMakesRoom(t *testing.T) {
 			Block: true, Cost: func(i int) float64 { return float64(i) },
 		})
 		for _, item := range []int{10, 6} {
-			if err := q.Put(t.Context(), item); err != nil {
-				t.Fatal(err)
-			}
+			must(t, q.Put(t.Context(), item))
 			synctest.Wait()
 		}
 		ctx, cancel := context.WithCancel(t.Context())

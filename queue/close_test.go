@@ -33,9 +33,7 @@ func TestClose(t *testing.T) {
 				l := newLog()
 				q := open(t, brim.Smooth(10, 400*ms), l.record, &queue.Options[int]{Block: true})
 				for i := range 5 {
-					if err := q.Put(t.Context(), i); err != nil {
-						t.Fatal(err)
-					}
+					must(t, q.Put(t.Context(), i))
 					synctest.Wait()
 				}
 				var blocked sync.WaitGroup
@@ -91,9 +89,7 @@ func TestAbandonEndsRelease(t *testing.T) {
 			time.Sleep(time.Second)
 			ended = true
 		}, nil)
-		if err := q.Put(t.Context(), 1); err != nil {
-			t.Fatal(err)
-		}
+		must(t, q.Put(t.Context(), 1))
 		synctest.Wait()
 		if left := q.Abandon(); len(left) != 0 || !ended {
 			t.Errorf("left %v, release ended: %v; want none left and an ended release", left, ended)
@@ -143,9 +139,7 @@ func TestCloseReturnsInTime(t *testing.T) {
 					ended++
 				}, nil)
 				for i := range tc.puts {
-					if err := q.Put(t.Context(), i); err != nil {
-						t.Fatal(err)
-					}
+					must(t, q.Put(t.Context(), i))
 				}
 				time.Sleep(tc.wait)
 				synctest.Wait()

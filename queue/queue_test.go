@@ -52,10 +52,15 @@ func (l *log) check(t *testing.T, why string, want ...release) {
 func open(t *testing.T, l store.Limit, f func(context.Context, int), o *queue.Options[int]) *queue.Queue[int] {
 	t.Helper()
 	q, err := queue.New(l, f, o)
+	must(t, err)
+	return q
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return q
 }
 
 const ms = time.Millisecond

@@ -23,11 +23,16 @@ import (
 // opened registers the end of a store or a ledger.
 func opened[S interface{ Close() error }](t *testing.T, s S, err error) S {
 	t.Helper()
+	must(t, err)
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = s.Close() })
-	return s
 }
 
 var stores = map[string]func(t *testing.T, log *slog.Logger) store.Store{
@@ -88,9 +93,7 @@ func TestStores(t *testing.T) {
 					fill := func(n float64) store.State {
 						t.Helper()
 						st, err := s.Fill(t.Context(), store.Op{Bucket: limit.For("k"), Amount: n, Mode: store.Always})
-						if err != nil {
-							t.Fatal(err)
-						}
+						must(t, err)
 						return st
 					}
 					if st := fill(36); !st.BlockedUntil.IsZero() || !st.At.Equal(m.Wall()) {
@@ -151,19 +154,13 @@ func TestRestart(t *testing.T) {
 					at := func(ahead time.Duration) {
 						t.Helper()
 						s, err := bolt.Open(path, o)
-						if err != nil {
-							t.Fatal(err)
-						}
+						must(t, err)
 						st, err := s.Fill(t.Context(), store.Op{Bucket: store.Limit{Capacity: 9}.For("k"), Amount: 1, Mode: store.Always})
-						if err != nil {
-							t.Fatal(err)
-						}
+						must(t, err)
 						if got := st.At.Sub(m.Wall()); got != ahead {
 							t.Errorf("the fill is at %v after the wall clock, want %v: %s", got, ahead, c.why)
 						}
-						if err := s.Close(); err != nil {
-							t.Fatal(err)
-						}
+						must(t, s.Close())
 					}
 					at(0)
 					m.Set(c.set)
@@ -182,13 +179,9 @@ var ledgers = map[string]func(t *testing.T, log *slog.Logger) ledger.Ledger{
 	"memledger": func(t *testing.T, _ *slog.Logger) ledger.Ledger { return opened(t, memledger.New(nil), nil) },
 	"boltledger": func(t *testing.T, log *slog.Logger) ledger.Ledger {
 		s, err := bolt.Open(filepath.Join(t.TempDir(), "limits.db"), &bolt.Options{Logger: log})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		l, err := boltledger.New(s, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		t.Cleanup(func() {
 			_ = l.Close()
 			_ = s.Close()
@@ -228,17 +221,13 @@ func TestLedgers(t *testing.T) {
 				b, err := spend.New(open(t, slog.New(slog.NewTextHandler(&log, nil))), spend.Budget{
 					Name: "cards", Currency: "EUR", Rules: []spend.Rule{c.rule},
 				}, nil)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				charge := func(id string) spend.Decision {
 					t.Helper()
 					d, err := b.Charge(context.Background(), spend.Request{
 						ID: id, Account: "card", Amount: spend.Money{Minor: 100, Currency: "EUR"},
 					})
-					if err != nil {
-						t.Fatal(err)
-					}
+					must(t, err)
 					return d
 				}
 				if d := charge("first"); !d.Approved || !d.At.Equal(noon) {

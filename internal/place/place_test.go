@@ -157,6 +157,21 @@ func TestParseRefuses(t *testing.T) {
 	}
 }
 
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// parsed returns the place of that name.
+func parsed(t *testing.T, name string) Place {
+	t.Helper()
+	p, err := Parse(name)
+	must(t, err)
+	return p
+}
+
 // TestPlaceHidesPassword prints a place by all verbs, also as an unexported field, where fmt cannot
 // call its methods.
 func TestPlaceHidesPassword(t *testing.T) {
@@ -164,10 +179,7 @@ func TestPlaceHidesPassword(t *testing.T) {
 		"postgres://u:s3cr3t@h/db", "postgres:///db?password=s3cr3t", "redis://u:s3cr3t@h", "redis+cluster://u:s3cr3t@h",
 		"redis+sentinel://u:s3cr3t@h?master_name=m&password=s3cr3t",
 	} {
-		p, err := Parse(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := parsed(t, name)
 		var log strings.Builder
 		slog.New(slog.NewTextHandler(&log, nil)).Info("open", "store", p)
 		slog.New(slog.NewJSONHandler(&log, nil)).Info("open", "store", p)
@@ -191,14 +203,9 @@ func TestApplicationName(t *testing.T) {
 		{"postgres://h/db", "cron", "cron"},
 	} {
 		t.Setenv("PGAPPNAME", c.env)
-		p, err := Parse(c.name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := parsed(t, c.name)
 		config, err := p.PoolConfig(3)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if got := config.ConnConfig.RuntimeParams["application_name"]; got != c.want || config.MaxConns != 3 {
 			t.Errorf("%s with PGAPPNAME=%q: application_name is %q, MaxConns %d; want %q, 3", c.name, c.env, got, config.MaxConns, c.want)
 		}
@@ -209,14 +216,9 @@ func TestApplicationName(t *testing.T) {
 func TestRedisParameters(t *testing.T) {
 	client := func(name string) redis.UniversalClient {
 		t.Helper()
-		p, err := Parse(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := parsed(t, name)
 		c, _, err := p.Client(7)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		t.Cleanup(func() { c.Close() })
 		return c
 	}
@@ -245,10 +247,7 @@ func TestRedisParameters(t *testing.T) {
 	if s.Username != "u" || s.Password != "pw" || s.DB != 4 || s.TLSConfig == nil || s.PoolSize != 7 {
 		t.Errorf("sentinel: %+v", s)
 	}
-	p, err := Parse("redis://h?brim_prefix=%7Bx%7D:&brim_replicas=2&brim_synced=true&brim_allow_eviction=true")
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := parsed(t, "redis://h?brim_prefix=%7Bx%7D:&brim_replicas=2&brim_synced=true&brim_allow_eviction=true")
 	if o := p.target.options; o.Prefix != "{x}:" || o.Replicas != 2 || !o.Synced || !o.AllowEviction {
 		t.Errorf("brim's own parameters: %+v", o)
 	}
@@ -300,9 +299,7 @@ func FuzzParse(f *testing.F) {
 				// min_idle_conns would dial in the background.
 				if !strings.Contains(rest, "idle") {
 					c, _, err := p.Client(0)
-					if err != nil {
-						t.Fatal(err)
-					}
+					must(t, err)
 					_ = c.Close()
 				}
 			case PostgreSQL:
@@ -324,10 +321,7 @@ func TestOtherKinds(t *testing.T) {
 			t.Errorf("%s gives a pool", name)
 		}
 	}
-	p, err := Parse("postgres://h/db?brim_schema=a&brim_table=b")
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := parsed(t, "postgres://h/db?brim_schema=a&brim_table=b")
 	if c, _, err := p.Client(0); err == nil || c != nil {
 		t.Error("PostgreSQL gives a client of Redis")
 	}

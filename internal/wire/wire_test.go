@@ -16,9 +16,7 @@ import (
 func echo(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = l.Close() })
 	go func() {
 		for {
@@ -43,6 +41,29 @@ func echo(t *testing.T) string {
 	return "test://" + l.Addr().String() + "/name"
 }
 
+// dialed returns a proxy in front of an echo, and a connection through it.
+func dialed(t *testing.T, decide Policy) (*Proxy, net.Conn) {
+	t.Helper()
+	p, err := New(echo(t), decide)
+	must(t, err)
+	t.Cleanup(func() { must(t, p.Close()) })
+	u, err := url.Parse(p.URL())
+	if err != nil || u.Scheme != "test" || u.Path != "/name" {
+		t.Fatalf("URL %v, %v", u, err)
+	}
+	conn, err := net.Dial("tcp", u.Host)
+	must(t, err)
+	t.Cleanup(func() { _ = conn.Close() })
+	return p, conn
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // TestFates sends "abc" through a proxy and reads until the connection ends.
 func TestFates(t *testing.T) {
 	held := make(chan struct{})
@@ -64,29 +85,12 @@ func TestFates(t *testing.T) {
 		{"half-close the answer", ToClient, Fate{Pass: 1, End: Half}, false, "A", nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			p, err := New(echo(t), func(_ *Link, d Direction, piece []byte) Fate {
+			_, conn := dialed(t, func(_ *Link, d Direction, piece []byte) Fate {
 				if d == c.d && len(piece) == 3 && strings.EqualFold(string(piece), "abc") {
 					return c.fate
 				}
 				return Pass(piece)
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer func() {
-				if err := p.Close(); err != nil {
-					t.Error(err)
-				}
-			}()
-			u, err := url.Parse(p.URL())
-			if err != nil || u.Scheme != "test" || u.Path != "/name" {
-				t.Fatalf("URL %v, %v", u, err)
-			}
-			conn, err := net.Dial("tcp", u.Host)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer conn.Close()
 			if _, err := io.WriteString(conn, "abc"); err != nil {
 				t.Fatal(err)
 			}
@@ -98,9 +102,7 @@ func TestFates(t *testing.T) {
 				size++ // one byte more tells the end of the connection from a hang
 			}
 			buf := make([]byte, size)
-			if err := conn.SetReadDeadline(time.Now().Add(20 * time.Second)); err != nil {
-				t.Fatal(err)
-			}
+			must(t, conn.SetReadDeadline(time.Now().Add(20*time.Second)))
 			n, err := io.ReadFull(conn, buf)
 			got := string(buf[:n])
 			switch {
@@ -114,19 +116,7 @@ func TestFates(t *testing.T) {
 
 // TestRefuse sees that Refuse keeps the open connections.
 func TestRefuse(t *testing.T) {
-	p, err := New(echo(t), func(_ *Link, _ Direction, piece []byte) Fate { return Pass(piece) })
-	if err != nil {
-		t.Fatal(err)
-	}
-	u, err := url.Parse(p.URL())
-	if err != nil {
-		t.Fatal(err)
-	}
-	conn, err := net.Dial("tcp", u.Host)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
+	p, conn := dialed(t, func(_ *Link, _ Direction, piece []byte) Fate { return Pass(piece) })
 	say := func() error {
 		if _, err := io.WriteString(conn, "x"); err != nil {
 			return err
@@ -134,23 +124,16 @@ func TestRefuse(t *testing.T) {
 		_, err := io.ReadFull(conn, make([]byte, 1))
 		return err
 	}
-	if err := say(); err != nil {
-		t.Fatal(err)
-	}
-	if err := p.Refuse(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, say())
+	must(t, p.Refuse())
 	if err := say(); err != nil {
 		t.Errorf("an open connection: %v", err)
 	}
-	if _, err := net.Dial("tcp", u.Host); err == nil {
+	if _, err := net.Dial("tcp", conn.RemoteAddr().String()); err == nil {
 		t.Error("a further connection was made")
 	}
 	p.Drop()
 	if err := say(); err == nil {
 		t.Error("the connection is open after Drop")
-	}
-	if err := p.Close(); err != nil {
-		t.Error(err)
 	}
 }
