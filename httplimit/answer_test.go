@@ -71,25 +71,3 @@ func TestRefuseInFull(t *testing.T) {
 		t.Errorf("%s; want %q", w.Body, want)
 	}
 }
-
-// A second that has begun counts, unless rounding alone has begun it.
-func TestCeilSeconds(t *testing.T) {
-	for _, c := range []struct{ seconds, want float64 }{
-		{0, 0},
-		{1e-6, 1},
-		{0.5, 1},
-		{1, 1},
-		{60.000001, 61},
-		{60.00000000000001, 60},
-		{59.99999999999999, 60},
-		{59.999999, 60},
-		{1 << 40, 1 << 40},
-		{1<<40 + 0.5, 1<<40 + 1},
-		{1e300, 1e300},
-		{math.Inf(1), math.Inf(1)},
-	} {
-		if got := ceilSeconds(c.seconds); got != c.want {
-			t.Errorf("%v seconds are %v whole ones; want %v", c.seconds, got, c.want)
-		}
-	}
-}

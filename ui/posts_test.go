@@ -139,7 +139,6 @@ func TestPosts(t *testing.T) {
 			return token
 		}},
 	}
-	posted := 0
 	for _, origin := range origins {
 		for _, access := range []Access{None, Look, Act} {
 			for _, token := range tokens {
@@ -162,12 +161,8 @@ func TestPosts(t *testing.T) {
 				if gone != good || good != (p.code == http.StatusSeeOther) || !good && p.code != http.StatusForbidden {
 					t.Errorf("%s, access %d, token %s: status %d, changed %v, want %v", origin.name, access, token.name, p.code, gone, good)
 				}
-				posted++
 			}
 		}
-	}
-	if posted != len(origins)*3*len(tokens) {
-		t.Errorf("%d posts", posted)
 	}
 }
 

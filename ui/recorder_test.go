@@ -72,9 +72,9 @@ func TestBusiestStay(t *testing.T) {
 }
 
 func TestRecorderKeys(t *testing.T) {
-	for keys, sets := range map[int]int{0: 64, 1: 1, 16: 1, 17: 2, maxKeys: maxKeys / ways} {
-		if r, err := NewRecorder(&RecorderOptions{Keys: keys}); err != nil || len(r.sets) != sets {
-			t.Errorf("%d keys: %d sets, %v; want %d", keys, len(r.sets), err, sets)
+	for keys, kept := range map[int]int{0: 1024, 1: 16, 16: 16, 17: 32, maxKeys: maxKeys} {
+		if r, err := NewRecorder(&RecorderOptions{Keys: keys}); err != nil || len(r.sets)*ways != kept {
+			t.Errorf("%d keys: a Recorder of %d, %v; want %d", keys, len(r.sets)*ways, err, kept)
 		}
 	}
 	for _, keys := range []int{-1, maxKeys + 1} {

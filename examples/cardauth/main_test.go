@@ -80,8 +80,6 @@ func TestArguments(t *testing.T) {
 		name, says string
 		args       []string
 	}{
-		{"a flag", "not defined", []string{"-port", "1"}},
-		{"no rules", "no such file", []string{"-rules", filepath.Join(dir, "none.json")}},
 		{"wrong rules", `rules[0]`, []string{"-rules", wrong}},
 		{"a store without a ledger", "keeps no ledger", []string{"-store", "memory:"}},
 		{"a wrong name of a store", "not the name of a store", []string{"-store", "localhost:5432"}},

@@ -81,36 +81,6 @@ func TestLevelIsExact(t *testing.T) {
 	}
 }
 
-func TestLevelCorners(t *testing.T) {
-	for _, c := range []struct {
-		name    string
-		changes []Point
-		rate    float64
-		until   float64
-		want    []Point
-	}{
-		{"no change", nil, 1, 10, nil},
-		{"falls to the end", []Point{{0, 10}}, 1, 4, []Point{{0, 10}, {4, 6}}},
-		{"is empty before the end", []Point{{0, 3}}, 1, 10, []Point{{0, 3}, {3, 0}, {10, 0}}},
-		{"is filled while it falls", []Point{{0, 3}, {1, 5}}, 1, 2, []Point{{0, 3}, {1, 2}, {1, 5}, {2, 4}}},
-		{"two changes at once", []Point{{1, 1}, {1, 2}}, 1, 1, []Point{{1, 1}, {1, 1}, {1, 2}}},
-		{"does not leak", []Point{{0, 3}, {1, 5}}, 0, 2, []Point{{0, 3}, {1, 3}, {1, 5}, {2, 5}}},
-		{"ends at the last change", []Point{{0, 3}, {9, 5}}, 0, 2, []Point{{0, 3}, {9, 3}, {9, 5}}},
-	} {
-		got := Level(c.changes, c.rate, c.until)
-		if len(got) != len(c.want) {
-			t.Errorf("%s: corners %v, want %v", c.name, got, c.want)
-			continue
-		}
-		for i, p := range got {
-			if p != c.want[i] {
-				t.Errorf("%s: corners %v, want %v", c.name, got, c.want)
-				break
-			}
-		}
-	}
-}
-
 func TestSimplify(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	for range 300 {

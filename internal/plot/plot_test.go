@@ -143,37 +143,6 @@ func TestLogLog(t *testing.T) {
 	}
 }
 
-func TestRowsAndMarks(t *testing.T) {
-	f := Figure{
-		Height: 300, X: Axis{Max: 10}, Y: Axis{Rows: []string{"top", "middle", "bottom"}},
-		Marks:  []Mark{{At: Point{5, 0}}, {At: Point{5, 2}, Shape: Cross, Color: Orange}},
-		Guides: []Guide{{At: 5, Vertical: true, Label: "half"}},
-		Notes:  []Note{{At: Point{1, 1}, Text: "here", Color: Green}},
-	}
-	d, all := f.layout(), parse(t, f.SVG())
-	bar, cross := named(all, "rect")[1], named(all, "path")[0]
-	if x, y := bar.number(t, "x"), bar.number(t, "y"); x != d.left+280-1.5 || y != head+50-10 {
-		t.Errorf("the bar in the top row is at %v, %v", x, y)
-	}
-	if want := "M" + pixels(d.left+280-3) + " " + pixels(head+250-3); !strings.HasPrefix(cross.attr["d"], want) {
-		t.Errorf("the cross in the bottom row is drawn by %s, want %s", cross.attr["d"], want)
-	}
-	rows := make(map[string]float64)
-	for _, e := range named(all, "text") {
-		if e.text != "" {
-			rows[e.text] = e.number(t, "y")
-		}
-	}
-	for name, want := range map[string]float64{"top": 50, "middle": 150, "bottom": 250, "here": 150} {
-		if got := rows[name] - head - baseline; got != want {
-			t.Errorf("%s is at %v of the plotted area, want %v", name, got, want)
-		}
-	}
-	if _, ok := rows["half"]; !ok {
-		t.Error("the guide has no label")
-	}
-}
-
 func TestTextIsEscapedAndRead(t *testing.T) {
 	const hostile = "a < b & \"c\" </svg><script>\x00\xff"
 	want := "a < b & \"c\" </svg><script>\uFFFD\uFFFD"
