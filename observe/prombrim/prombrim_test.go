@@ -16,6 +16,7 @@ import (
 	"github.com/brimgo/brim"
 	"github.com/brimgo/brim/memory"
 	"github.com/brimgo/brim/observe"
+	"github.com/brimgo/brim/observe/internal/sample"
 	"github.com/brimgo/brim/store"
 )
 
@@ -225,7 +226,7 @@ func TestDoc(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	driveSpend(t, ofSpend)
+	sample.Spends(t, ofSpend)
 	families, err := reg.Gather()
 	if err != nil {
 		t.Fatal(err)
