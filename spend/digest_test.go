@@ -122,6 +122,10 @@ func TestDigest(t *testing.T) {
 	if got := hex.EncodeToString(first().digest()); got != "961c339c4f97d0150b56b9a1e4c02047" {
 		t.Errorf("the digest is %s; a stored one can no longer be compared", got)
 	}
+	credit := action{kind: kindCredit, keys: []string{"cards/a", "cards/b"}, amount: 1, currency: "EUR"}
+	if got := hex.EncodeToString(credit.digest()); got != "a4853f0491b6af34a88f6a6105589964" {
+		t.Errorf("the digest of a credit is %s; a stored one can no longer be compared", got)
+	}
 	act := first()
 	act.id = "another"
 	if seen[string(act.digest())] != "nothing" {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"reflect"
 	"testing"
 	"time"
@@ -157,8 +158,7 @@ type unlocked struct{ ledger.Snapshot }
 
 func (unlocked) Locked(string) bool { return false }
 
-// listless is a ledger that fails to list entries and accounts, and to remove
-// requests.
+// listless is a ledger that fails to list entries and accounts.
 type listless struct {
 	ledger.Ledger
 	err error
@@ -176,23 +176,18 @@ func TestFailingLists(t *testing.T) {
 	broken := errors.New("broken")
 	l, b := busyAccount(t)
 	b = b.With(&listless{l, broken})
-	n := 0
-	for e, err := range b.History(t.Context(), "a", nil) {
-		if n++; !errors.Is(err, broken) || e.Seq != 0 {
-			t.Errorf("History over a broken ledger: %+v, %v; want its error", e, err)
+	for name, list := range map[string]iter.Seq2[spend.Entry, error]{
+		"History": b.History(t.Context(), "a", nil), "Export": b.Export(t.Context(), nil),
+	} {
+		n := 0
+		for e, err := range list {
+			if n++; n > 1 || !errors.Is(err, broken) || e.Seq != 0 {
+				t.Errorf("%s over a broken ledger: %+v, %v; want its error once", name, e, err)
+			}
 		}
-	}
-	if n != 1 {
-		t.Errorf("History over a broken ledger yielded %d times; want once", n)
-	}
-	n = 0
-	for e, err := range b.Export(t.Context(), nil) {
-		if n++; n > 1 || !errors.Is(err, broken) || e.Seq != 0 {
-			t.Errorf("Export over a broken ledger: %+v, %v; want its error once", e, err)
+		if n != 1 {
+			t.Errorf("%s over a broken ledger yielded %d times; want once", name, n)
 		}
-	}
-	if n != 1 {
-		t.Errorf("Export yielded %d times; want once", n)
 	}
 	if done, err := b.Prune(t.Context()); !errors.Is(err, broken) || done != (spend.PruneResult{}) {
 		t.Errorf("Prune over a broken ledger: %+v, %v; want its error", done, err)

@@ -185,17 +185,3 @@ func TestLimitsThatEnd(t *testing.T) {
 		}
 	}
 }
-
-// TestHoldAtTheEnd: a hold expires at the moment when an entry leaves and makes the room.
-func TestHoldAtTheEnd(t *testing.T) {
-	l := newTestLedger(t)
-	b := budgets(t, l, spend.Rolling("window", cents(307), day))
-	charge(t, b, "entry", 50)
-	for i := range 256 {
-		hold(t, b, fmt.Sprint(i), 1, time.Hour)
-	}
-	hold(t, b, "last", 1, day)
-	if x := asked(t, b, 306).Declines[0]; x.RetryAfter != day || x.AtLeast {
-		t.Errorf("RetryAfter is %v, at least: %v; want a day exactly", x.RetryAfter, x.AtLeast)
-	}
-}

@@ -2,6 +2,7 @@ package spend_test
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -9,17 +10,7 @@ import (
 	"github.com/brimgo/brim/spend"
 	"github.com/brimgo/brim/spend/ledger"
 	"github.com/brimgo/brim/spend/memledger"
-	"github.com/brimgo/brim/spend/spendtest"
 )
-
-// TestDecisions runs the conformance suite over the plainest ledger.
-func TestDecisions(t *testing.T) {
-	h := spendtest.Harness{New: func(_ testing.TB, clock func() time.Time) ledger.Ledger {
-		return memledger.New(&memledger.Options{Clock: clock})
-	}}
-	spendtest.Run(t, h)
-	spendtest.Random(t, h, 100)
-}
 
 // testLedger is a ledger in memory with a clock that a test moves. If wrap is
 // set, jobs see the snapshots that it returns.
@@ -228,7 +219,7 @@ var calls = map[string]func(context.Context, *spend.Budgets) (any, error){
 	"Prune":  func(ctx context.Context, b *spend.Budgets) (any, error) { return b.Prune(ctx) },
 }
 
-// entries returns the entries of the busy account.
+// entries returns the entries of account a, newest first.
 func (l *testLedger) entries(t *testing.T) []ledger.Entry {
 	t.Helper()
 	entries, err := l.Ledger.History(t.Context(), "cards/a", ledger.Position{}, 100)
@@ -236,4 +227,13 @@ func (l *testLedger) entries(t *testing.T) []ledger.Entry {
 		t.Fatal(err)
 	}
 	return entries
+}
+
+// parts returns the kind, the amount and the corrected part of each entry of account a.
+func (l *testLedger) parts(t *testing.T) (list []string) {
+	t.Helper()
+	for _, e := range slices.Backward(l.entries(t)) {
+		list = append(list, fmt.Sprint(e.Kind, " ", e.Amount, " of ", e.Part))
+	}
+	return list
 }

@@ -21,41 +21,16 @@ func TestDecreaseOfParts(t *testing.T) {
 		approve(t)(b.Decrease(t.Context(), spend.DecreaseRequest{ID: fmt.Sprint(i), HoldID: "h", Amount: cents(n)}))
 	}
 	figures(t, b, "a", 0, 4)
-	var got []string
-	for _, e := range l.entries(t)[:5] {
-		got = append(got, fmt.Sprint(e.Kind, " ", e.Amount, " of ", e.Part))
-	}
-	slices.Reverse(got)
+	got := l.parts(t)[2:]
 	want := []string{"decrease 1 of 2", "decrease 4 of 2", "decrease 2 of 1", "decrease 1 of 1", "decrease 3 of 1"}
 	if !slices.Equal(got, want) {
 		t.Errorf("the entries are %q, want %q", got, want)
 	}
 }
 
-// TestForcedCaptureCountsOnce: a capture of more than was held is no further spend.
-func TestForcedCaptureCountsOnce(t *testing.T) {
-	l := newTestLedger(t)
-	b := budgets(t, l, spend.Count("often", 5, day))
-	hold(t, b, "h", 10, time.Hour)
-	capture(t, b, spend.CaptureRequest{HoldID: "h", Amount: cents(11), Force: true})
-	figures(t, b, "a", 1, 0)
-}
-
-// TestLateAtTheExpiry: a hold that is captured late at the microsecond of its expiry is released once.
-func TestLateAtTheExpiry(t *testing.T) {
-	l := newTestLedger(t)
-	b := budgets(t, l, spend.Lifetime("ever", cents(100)))
-	hold(t, b, "h", 10, time.Hour)
-	l.now = l.now.Add(time.Hour)
-	capture(t, b, spend.CaptureRequest{HoldID: "h", Amount: cents(7), Force: true})
-	figures(t, b, "a", 7, 0)
-}
-
 // TestCreditOfAccounts: a credit reaches every account, to the last cent.
 func TestCreditOfAccounts(t *testing.T) {
-	l := newTestLedger(t)
-	w := &watcher{Ledger: l}
-	b := budgets(t, w, spend.Lifetime("ever", cents(100)).CountsCredits())
+	b := budgets(t, newTestLedger(t), spend.Lifetime("ever", cents(100)).CountsCredits())
 	r := spend.Request{ID: "s", Account: "a", Amount: cents(5), Also: []spend.Account{{Budget: "cards", Name: "b"}}}
 	approve(t)(b.Charge(t.Context(), r))
 	for i := range int64(2) {
@@ -63,10 +38,6 @@ func TestCreditOfAccounts(t *testing.T) {
 		approve(t)(b.Credit(t.Context(), r))
 		figures(t, b, "a", 4-i, 0)
 		figures(t, b, "b", 4-i, 0)
-	}
-	// A ledger keeps the digest of a request, so it never changes.
-	if got := fmt.Sprintf("%x", w.changes.Requests[0].Content); got != "a4853f0491b6af34a88f6a6105589964" {
-		t.Errorf("the digest of a credit is %s; a stored one can no longer be compared", got)
 	}
 }
 

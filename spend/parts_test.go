@@ -1,16 +1,13 @@
 package spend_test
 
 import (
-	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/brimgo/brim/spend"
-	"github.com/brimgo/brim/spend/ledger"
 )
 
 // TestRefundOfParts gives back the newest part of a spend first, and each part once.
@@ -26,11 +23,7 @@ func TestRefundOfParts(t *testing.T) {
 		t.Errorf("a refund of 2 cents where 1 is left: %v; want ErrNotCaptured", err)
 	}
 	refund(t, b, "s", 1)
-	var got []string
-	for _, e := range l.entries(t) {
-		got = append(got, fmt.Sprint(e.Kind, " ", e.Amount, " of ", e.Part))
-	}
-	slices.Reverse(got)
+	got := l.parts(t)
 	want := []string{
 		"authorize 10 of 1", "increase 5 of 2", "capture 10 of 1", "capture 5 of 2", "capture 1 of 5",
 		"refund 1 of 5", "refund 5 of 2", "refund 2 of 1", "refund 7 of 1", "refund 1 of 1",
@@ -83,21 +76,6 @@ func TestEndsOfHolds(t *testing.T) {
 	}
 }
 
-// watcher is a ledger that shows the changes of each decision.
-type watcher struct {
-	ledger.Ledger
-	changes *ledger.Changes
-}
-
-func (l *watcher) Decide(ctx context.Context, job *ledger.Job) error {
-	other := *job
-	other.Run = func(snap ledger.Snapshot) (c *ledger.Changes, err error) {
-		l.changes, err = job.Run(snap)
-		return l.changes, err
-	}
-	return l.Ledger.Decide(ctx, &other)
-}
-
 // TestCountOfAHold: a hold counts as one spend until it ends without a capture, however many parts
 // of it are released.
 func TestCountOfAHold(t *testing.T) {
@@ -110,6 +88,7 @@ func TestCountOfAHold(t *testing.T) {
 		{why: "a void of a hold of two parts gives one spend back", more: 2, want: 0},
 		{why: "a capture is a spend, and the release of the rest gives none back", captured: 3, want: 1},
 		{why: "so it is with two parts", more: 2, captured: 3, want: 1},
+		{why: "a capture of more than was held is no further spend", captured: 6, want: 1},
 	} {
 		l := newTestLedger(t)
 		b := budgets(t, l, spend.Count("often", 5, day))
@@ -119,7 +98,7 @@ func TestCountOfAHold(t *testing.T) {
 			increase(t, b, "h", c.more)
 		}
 		if c.captured > 0 {
-			capture(t, b, spend.CaptureRequest{HoldID: "h", Amount: cents(c.captured), Final: true})
+			capture(t, b, spend.CaptureRequest{HoldID: "h", Amount: cents(c.captured), Final: true, Force: true})
 		} else {
 			void(t, b, "h")
 		}

@@ -79,7 +79,8 @@ func TestHugeExcess(t *testing.T) {
 	}
 }
 
-// TestMessagesFitTheirCall: only a capture can be forced, and only a final one may be of zero.
+// TestMessagesFitTheirCall: only a capture can be forced, only a final one may be of zero, and a refund
+// names its spend.
 func TestMessagesFitTheirCall(t *testing.T) {
 	l := newTestLedger(t)
 	b := budgets(t, l, spend.Lifetime("r", cents(100)))
@@ -94,6 +95,9 @@ func TestMessagesFitTheirCall(t *testing.T) {
 	void := func(int64) (spend.Decision, error) {
 		return b.Void(t.Context(), spend.VoidRequest{ID: "c", HoldID: "h"})
 	}
+	refund := func(n int64) (spend.Decision, error) {
+		return b.Refund(t.Context(), spend.RefundRequest{ID: "c", Amount: cents(n)})
+	}
 	for _, c := range []struct {
 		call func(int64) (spend.Decision, error)
 		n    int64
@@ -104,6 +108,7 @@ func TestMessagesFitTheirCall(t *testing.T) {
 		{void, 0, "spend: hold has expired"},
 		{capture, 0, "spend: invalid amount: 0.00 EUR; it must be positive, or zero with Final"},
 		{increase, 0, "spend: invalid amount: 0.00 EUR; it must be positive"},
+		{refund, 1, "spend: invalid request: SpendID must be 1 to 128 bytes of UTF-8 without control characters"},
 	} {
 		if _, err := c.call(c.n); err == nil || err.Error() != c.says {
 			t.Errorf("got %v; want %q", err, c.says)

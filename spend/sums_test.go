@@ -147,23 +147,3 @@ func TestSharesOfManyValues(t *testing.T) {
 		t.Errorf("%d shares are kept, and a value that is used tells %v; want %d at most, and none", len(u.told), told, mostValues)
 	}
 }
-
-// TestAllValues: a rule with Per shows each value with used or held units, and no other.
-func TestAllValues(t *testing.T) {
-	rule := Lifetime("each", Money{100, "EUR"}).Per("merchant")
-	for _, c := range []struct {
-		why   string
-		sums  sums
-		shown bool
-	}{
-		{"one unit is used", sums{used: 1}, true},
-		{"one unit is held", sums{held: 1}, true},
-		{"a credit has paid all used units", sums{used: 1, paid: 1}, false},
-	} {
-		u := &tally{rule: &rule, name: rule.name, values: []valueSums{{"m", c.sums}}}
-		list, err := u.all(&account{})
-		if err != nil || (len(list) == 1) != c.shown || c.shown && (list[0].value != "m" || list[0].used != c.sums.used || list[0].held != c.sums.held) {
-			t.Errorf("%s: %d values, %v; want it shown: %v", c.why, len(list), err, c.shown)
-		}
-	}
-}

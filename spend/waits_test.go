@@ -164,24 +164,9 @@ func TestGrowsAtOfDecisions(t *testing.T) {
 	}
 }
 
-// TestHoldExpiresInTheDecline: the decision that declines ends a hold. The units of the hold make no
-// room any more when its date leaves the window.
-func TestHoldExpiresInTheDecline(t *testing.T) {
-	l := newTestLedger(t)
-	b := budgets(t, l, spend.Rolling("window", cents(100), time.Hour))
-	start := l.now
-	hold(t, b, "h", 40, time.Minute)
-	l.now = start.Add(time.Second)
-	charge(t, b, "c", 30)
-	l.now = start.Add(2 * time.Minute)
-	if got, want := wait(t, b, 80), start.Add(time.Hour+time.Second).Sub(l.now); got != want {
-		t.Errorf("80 cents fit after %v, want %v: when the charge leaves", got, want)
-	}
-}
-
-// TestEndOfARaiseElsewhere: a raise ends before another rule has room, but its rule does not match
-// the request, so the request does not wait for it.
-func TestEndOfARaiseElsewhere(t *testing.T) {
+// TestEndOfARaise: a raise ends before another rule has room, so a request waits for the room of both
+// rules. A request that the raised rule does not match waits for the other one alone.
+func TestEndOfARaise(t *testing.T) {
 	l := newTestLedger(t)
 	b := budgets(t, l,
 		spend.Calendar("day", cents(100), spend.Day, time.UTC),
@@ -190,6 +175,10 @@ func TestEndOfARaiseElsewhere(t *testing.T) {
 	setLimit(t, b, "1", spend.RuleLimit{Rule: "travel", Amount: cents(200), Until: l.now.Add(time.Minute)})
 	travel := spend.Request{ID: "2", Account: "a", Amount: cents(60), Tags: map[string]string{"category": "travel"}}
 	approve(t)(b.Charge(t.Context(), travel))
+	travel.Amount = cents(50)
+	if d, err := b.AbleToAccept(t.Context(), travel); err != nil || d.RetryAfter != 2*day {
+		t.Errorf("%+v, %v; want that 50 cents fit after two days: when the charge leaves the window", d, err)
+	}
 	if got := wait(t, b, 50); got != day/2 {
 		t.Errorf("50 cents for something else fit after %v, want 12h: when the day ends", got)
 	}

@@ -3,6 +3,7 @@ package spendtest
 import (
 	"errors"
 	"math"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -191,8 +192,11 @@ func ruleCases() []testCase {
 				charge(1).with("merchant", "other"),
 				after(59 * time.Minute), charge(1).no(time.Minute, "attempts"), after(time.Hour), charge(1), shows(1, 0, 3),
 				freeze("lost"), check(func(s *fixture) {
-					if d, err := charge(1).in(s).send(s.b); err != nil || d.Approved {
-						s.Errorf("a charge of a frozen account: %+v, %v", d, err)
+					r := charge(1).in(s)
+					first, err := r.send(s.b)
+					again, err2 := r.send(s.b)
+					if again.Replayed = false; errors.Join(err, err2) != nil || first.Approved || !reflect.DeepEqual(again, first) {
+						s.Errorf("a charge of a frozen account: %+v, %v; and again: %+v, %v", first, err, again, err2)
 					}
 				}), shows(2, 0, 2), shows(4, 0, 0, "spends"), sound(13),
 			},
