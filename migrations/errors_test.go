@@ -7,43 +7,26 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/brimgo/brim/internal/pgtest"
 	"github.com/brimgo/brim/store"
 )
 
-// poolWith returns a pool whose sessions have the given settings, and the given role unless it is
-// "".
-func poolWith(t *testing.T, role string, settings map[string]string) *pgxpool.Pool {
+// newRole makes a role that is dropped at the end of t.
+func newRole(t *testing.T, o *Options) (role string) {
 	t.Helper()
-	return pgtest.PoolAt(t, pgtest.URL(t), func(c *pgxpool.Config) {
-		c.ConnConfig.RuntimeParams = settings
-		if role != "" {
-			c.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
-				_, err := conn.Exec(ctx, `SET ROLE `+role)
-				return err
-			}
-		}
-	})
+	role = o.Schema + "_role"
+	pgtest.Execute(t, `CREATE ROLE `+role)
+	t.Cleanup(func() { pgtest.Execute(t, `DROP OWNED BY `+role+` CASCADE; DROP ROLE `+role) })
+	return role
 }
 
 func TestMissingPrivileges(t *testing.T) {
 	noLeaks(t)
 	admin, o := pgtest.Pool(t), &Options{Schema: pgtest.Schema(t)}
-	role := o.Schema + "_role"
-	exec(t, admin, o, `CREATE ROLE `+role)
-	t.Cleanup(func() {
-		pool := pgtest.Pool(t)
-		for _, sql := range []string{`DROP OWNED BY ` + role + ` CASCADE`, `DROP ROLE ` + role} {
-			if _, err := pool.Exec(context.Background(), sql); err != nil {
-				t.Error(err)
-			}
-		}
-	})
-	pool := poolWith(t, role, nil)
+	role := newRole(t, o)
+	pool := pgtest.PoolAt(t, pgtest.With(t, "role="+role))
 	denied := func(when string) {
 		t.Helper()
 		err := Up(t.Context(), pool, o)
@@ -79,16 +62,10 @@ func TestUpWithoutRightsIfNothingIsToDo(t *testing.T) {
 		exec(t, admin, nil, script)
 	}
 	checkCurrent(t, admin, o)
-	role := o.Schema + "_role"
-	exec(t, admin, o,
-		`CREATE ROLE `+role+`; GRANT USAGE ON SCHEMA {{schema}} TO `+role+`; GRANT SELECT ON {{schema}}.{{versions}} TO `+role)
-	t.Cleanup(func() {
-		if _, err := pgtest.Pool(t).Exec(context.Background(), `DROP OWNED BY `+role+` CASCADE; DROP ROLE `+role); err != nil {
-			t.Error(err)
-		}
-	})
-	readOnly := map[string]string{"default_transaction_read_only": "on"}
-	if err := Up(t.Context(), poolWith(t, role, readOnly), o); err != nil {
+	role := newRole(t, o)
+	exec(t, admin, o, `GRANT USAGE ON SCHEMA {{schema}} TO `+role+`; GRANT SELECT ON {{schema}}.{{versions}} TO `+role)
+	pool := pgtest.PoolAt(t, pgtest.With(t, "default_transaction_read_only=on&role="+role))
+	if err := Up(t.Context(), pool, o); err != nil {
 		t.Error(err)
 	}
 	// The script must not make a newer schema look old.
@@ -101,7 +78,7 @@ func TestUpWithoutRightsIfNothingIsToDo(t *testing.T) {
 
 func TestReadOnlyServer(t *testing.T) {
 	noLeaks(t)
-	pool := poolWith(t, "", map[string]string{"default_transaction_read_only": "on"})
+	pool := pgtest.PoolAt(t, pgtest.With(t, "default_transaction_read_only=on"))
 	o := &Options{Schema: pgtest.Schema(t)}
 	if err := Up(t.Context(), pool, o); !errors.Is(err, ErrReadOnly) || !strings.Contains(err.Error(), "primary") {
 		t.Errorf("up: %v, want ErrReadOnly and a way out", err)
@@ -120,15 +97,13 @@ func TestReadOnlyServer(t *testing.T) {
 
 // The settings of a database or a role must not break a migration.
 func TestSessionSettings(t *testing.T) {
-	for name, settings := range map[string]map[string]string{
-		"serializable":    {"default_transaction_isolation": "serializable"},
-		"repeatable read": {"default_transaction_isolation": "repeatable read"},
-		"search path":     {"search_path": "nowhere"},
-		"strings":         {"standard_conforming_strings": "off"},
+	for _, setting := range []string{
+		"default_transaction_isolation=serializable", "default_transaction_isolation=repeatable%20read",
+		"search_path=nowhere", "standard_conforming_strings=off",
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(setting, func(t *testing.T) {
 			o := &Options{Schema: pgtest.Schema(t)}
-			pool := poolWith(t, "", settings)
+			pool := pgtest.PoolAt(t, pgtest.With(t, setting))
 			if err := Up(t.Context(), pool, o); err != nil {
 				t.Fatal(err)
 			}
@@ -138,7 +113,7 @@ func TestSessionSettings(t *testing.T) {
 }
 
 func TestMigrationsIgnoreTheTimeoutsOfTheRole(t *testing.T) {
-	pool := poolWith(t, "", map[string]string{"statement_timeout": "20s", "lock_timeout": "0"})
+	pool := pgtest.PoolAt(t, pgtest.With(t, "statement_timeout=20s&lock_timeout=0"))
 	s, err := openSession(t.Context(), pool)
 	if err != nil {
 		t.Fatal(err)
