@@ -40,13 +40,6 @@ func TestOver(t *testing.T) {
 	}
 }
 
-func TestFor(t *testing.T) {
-	l := Limit{Capacity: 3, LeakRate: 2}
-	if got := l.For("k"); got.Key != "k" || got.Limit != l {
-		t.Errorf("For returns %+v; want key k and the limit", got)
-	}
-}
-
 func TestRemaining(t *testing.T) {
 	for _, c := range []struct {
 		st   State
@@ -139,14 +132,6 @@ func TestTimeToEmpty(t *testing.T) {
 	}
 }
 
-func TestSeconds(t *testing.T) {
-	for _, s := range []float64{math.NaN(), math.Inf(1), 1e300, 9.3e9, math.Nextafter(maxWait/1e6, 1e10)} {
-		if got := seconds(s); got != Never {
-			t.Errorf("%v s is %v, want Never", s, got)
-		}
-	}
-}
-
 func TestMaxWait(t *testing.T) {
 	for _, c := range []struct {
 		limit Limit
@@ -154,6 +139,7 @@ func TestMaxWait(t *testing.T) {
 	}{
 		{Limit{Capacity: 10, LeakRate: 4}, 2500 * time.Millisecond},
 		{Limit{Capacity: 10}, Never},
+		{Limit{}, Never},
 		{Limit{Capacity: 1, LeakRate: 3}, 333334 * time.Microsecond},
 		{Limit{Capacity: 1, LeakRate: 1 << 53}, time.Microsecond},
 		// 1/(1/49) is 49.00000000000001 in doubles.

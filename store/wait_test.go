@@ -60,13 +60,14 @@ func TestWaitIsTheShortest(t *testing.T) {
 	}
 }
 
-// TestRefusalOfAnAmountThatFits: a wrapper may ask for the wait of an amount that fits by now.
-func TestRefusalOfAnAmountThatFits(t *testing.T) {
+// TestRefusal: the state is that of the refusal by Fill. A wrapper may also ask for the wait of an
+// amount that fits by now.
+func TestRefusal(t *testing.T) {
 	limit := Limit{Capacity: 10, LeakRate: 1}
 	record := func(level float64, until int64) Record {
 		return Record{Level: level, Time: noon, Limit: limit, BlockedUntil: until}
 	}
-	hold := Op{Bucket: limit.For("k"), Hold: 3}
+	hold, three := Op{Bucket: limit.For("k"), Hold: 3}, Op{Bucket: limit.For("k"), Amount: 3}
 	fast := Limit{Capacity: 10, LeakRate: 1 << 20} // a unit in less than a microsecond
 	quick := Record{Level: 9.5, Time: noon, Limit: fast}
 	sinking := Op{Bucket: limit.For("k"), Amount: 3, Ceiling: 9, CeilingAt: toTime(noon)}
@@ -77,8 +78,17 @@ func TestRefusalOfAnAmountThatFits(t *testing.T) {
 		clock int64
 		want  time.Duration
 	}{
-		{"the level has leaked", record(9, 0), Op{Bucket: limit.For("k"), Amount: 3}, at(5), 0},
-		{"a block that ends at the stored time is over", record(1, noon), Op{Bucket: limit.For("k"), Amount: 3}, at(-10), 0},
+		{"the level leaks to make room", record(9, 0), three, noon, 2 * time.Second},
+		{"some has leaked by now", record(9, 0), three, at(1), time.Second},
+		{"a microsecond is left", record(9, 0), three, at(1) + 999_999, time.Microsecond},
+		{"the level has leaked", record(9, 0), three, at(5), 0},
+		{"the clock is behind", record(9, 0), three, at(-10), 12 * time.Second},
+		{"the clock is too far behind", record(9, 0), three, at(-1000), 2 * time.Second},
+		{"no wait helps", record(9, 0), Op{Bucket: limit.For("k"), Amount: 11}, noon, Never},
+		{"the rest of a block", record(1, at(7)), three, at(1), 6 * time.Second},
+		{"a block that ends now is over", record(1, at(7)), Op{Bucket: limit.For("k"), Amount: 11}, at(7), Never},
+		{"a block that ends at the stored time is over", record(1, noon), three, at(-10), 0},
+		{"a block has ended by the stored time", record(9, noon), three, at(-10), 12 * time.Second},
 		{"a hold needs as much room", record(9, 0), hold, noon, 2 * time.Second},
 		{"a ceiling sinks as the level does", record(8, 0), sinking, at(-10), Never},
 		{"only a block keeps out what fits under a ceiling", record(2, at(60)), sinking, noon, time.Minute},
@@ -112,16 +122,21 @@ func TestRefusalOfAnAmountThatFits(t *testing.T) {
 			Op{Bucket: limit.For("k"), Amount: 3, Ceiling: 9, CeilingAt: toTime(at(-10))},
 			at(-10), Never,
 		},
-		{"the longest wait", record(0, MaxTime-1), Op{Bucket: limit.For("k"), Amount: 3}, noon, time.Duration(MaxTime-1-noon) * time.Microsecond},
-		{"a block for ever", record(0, MaxTime), Op{Bucket: limit.For("k"), Amount: 3}, noon, Never},
+		{"the longest wait", record(0, MaxTime-1), three, noon, time.Duration(MaxTime-1-noon) * time.Microsecond},
+		{"a block for ever", record(0, MaxTime), three, noon, Never},
 		{
 			"time since the last write leaks at the rate last written", record(9, 0),
 			Op{Bucket: Limit{Capacity: 10, LeakRate: 2}.For("k"), Amount: 6},
 			at(2), 1500 * time.Millisecond,
 		},
 	} {
-		if got := c.r.Refusal(&c.op, c.clock, DefaultMaxSkew).RetryAfter; got != c.want {
-			t.Errorf("RetryAfter is %v, want %v; why: %s", got, c.want, c.why)
+		got := c.r.Refusal(&c.op, c.clock, DefaultMaxSkew)
+		if got.RetryAfter != c.want {
+			t.Errorf("RetryAfter is %v, want %v; why: %s", got.RetryAfter, c.want, c.why)
+		}
+		filled, _, err := c.r.Fill(&c.op, c.clock, DefaultMaxSkew)
+		if err != nil || !filled.Accepted && filled != got {
+			t.Errorf("%+v; want the state that Fill returns, %+v, %v; why: %s", got, filled, err, c.why)
 		}
 	}
 }

@@ -108,9 +108,9 @@ var fillCases = []testCase{
 			release(fractions[0]).ok(0).held(fractions[0] + fractions[1] - fractions[0]), release(fractions[1]).ok(0),
 			release(fractions[1]).fails(store.ErrNotHeld), hold(1).full(0).held(1), release(1).ok(0),
 			hold(10_000).limit(20_000, 0).ok(0).held(10_000),
-			hold(fractions[2]).limit(20_000, 0).ok(0).held(10_000 + fractions[2]),
-			release(10_000).limit(20_000, 0).ok(0).held(10_000 + fractions[2] - 10_000),
-			release(fractions[2]).ok(0), hold(1).full(0).held(1), capture(1, fractions[2]).ok(fractions[2]),
+			hold(fractions[0]).limit(20_000, 0).ok(0).held(10_000 + fractions[0]),
+			release(10_000).limit(20_000, 0).ok(0).held(10_000 + fractions[0] - 10_000),
+			release(fractions[0]).ok(0), hold(1).full(0).held(1), capture(1, fractions[2]).ok(fractions[2]),
 		},
 	},
 	{
