@@ -133,11 +133,9 @@ func TestBound(t *testing.T) {
 	single := func(t *testing.T, conf ...string) (*redistest.Server, world) {
 		server := redistest.NewServer(t, conf...)
 		return server, world{client: func() redis.UniversalClient {
-			c := redis.NewClient(&redis.Options{
+			return closing(t, redis.NewClient(&redis.Options{
 				Addr: server.Addr(), ContextTimeoutEnabled: true, ReadTimeout: -1, DialTimeout: time.Minute, PoolTimeout: time.Minute,
-			})
-			t.Cleanup(func() { c.Close() })
-			return c
+			}))
 		}}
 	}
 	for _, c := range []struct {
@@ -147,9 +145,9 @@ func TestBound(t *testing.T) {
 		{"swallows", "a balancer keeps connections to a server that is gone", func(t *testing.T) world {
 			server, h := redistest.NewServer(t), newHole(t)
 			return world{func() redis.UniversalClient {
-				c := redis.NewClient(&redis.Options{Addr: server.Addr(), Dialer: h.dial, ReadTimeout: boundTimeout})
-				t.Cleanup(func() { c.Close() })
-				return c
+				return closing(t, redis.NewClient(&redis.Options{
+					Addr: server.Addr(), Dialer: h.dial, ReadTimeout: boundTimeout,
+				}))
 			}, func() { h.shut.Store(true) }}
 		}},
 		{"stopped", "its kernel still accepts connections", func(t *testing.T) world {
@@ -189,9 +187,9 @@ func TestBound(t *testing.T) {
 		{"cluster", "the client asks its servers for the map of slots one after the other", func(t *testing.T) world {
 			addrs, h := redistest.ClusterClient(t).Options().Addrs, newHole(t)
 			return world{func() redis.UniversalClient {
-				c := redis.NewClusterClient(&redis.ClusterOptions{Addrs: addrs, Dialer: h.dial, ReadTimeout: boundTimeout})
-				t.Cleanup(func() { c.Close() })
-				return c
+				return closing(t, redis.NewClusterClient(&redis.ClusterOptions{
+					Addrs: addrs, Dialer: h.dial, ReadTimeout: boundTimeout,
+				}))
 			}, func() { h.shut.Store(true) }}
 		}},
 	} {

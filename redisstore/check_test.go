@@ -38,10 +38,20 @@ func subjects(t *testing.T, findings []store.Finding) (list []string) {
 func check(t *testing.T, client redis.UniversalClient, o *Options) (findings []store.Finding, names string) {
 	t.Helper()
 	findings, err := Check(t.Context(), client, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return findings, strings.Join(subjects(t, findings), ",")
+}
+
+// send sends a command whose words are apart by blanks. A tab is a blank in a word.
+func send(t *testing.T, admin *redis.Client, text string) {
+	t.Helper()
+	var args []any
+	for _, word := range strings.Split(text, " ") {
+		args = append(args, strings.ReplaceAll(word, "\t", " "))
+	}
+	if err := admin.Do(t.Context(), args...).Err(); err != nil {
+		t.Fatalf("%s: %v", text, err)
+	}
 }
 
 // mend runs the commands in the remedies of all findings, and fails the test unless a check then
@@ -55,13 +65,7 @@ func mend(t *testing.T, admin *redis.Client, client redis.UniversalClient) {
 			t.Fatalf("there is no command in %q", f.Remedy)
 		}
 		for _, c := range commands {
-			var args []any
-			for _, word := range strings.Fields(c[1]) {
-				args = append(args, word)
-			}
-			if err := admin.Do(t.Context(), args...).Err(); err != nil {
-				t.Fatalf("%s: %v", c[1], err)
-			}
+			send(t, admin, c[1])
 		}
 	}
 	// BGSAVE ends later than its answer, and a replica is counted later than it is connected.
@@ -80,22 +84,8 @@ func mend(t *testing.T, admin *redis.Client, client redis.UniversalClient) {
 func TestCheckFindsAndMends(t *testing.T) {
 	server := redistest.NewServer(t, "appendonly yes", "appendfsync always", "enable-protected-configs yes")
 	admin := server.Client(t)
-	for _, user := range []string{"full", "blind"} {
-		rights := "on >pw ~brim:* +@all"
-		if user == "blind" {
-			rights = "on >pw ~brim:* -@all +ping +hello"
-		}
-		args := []any{"ACL", "SETUSER", user}
-		for _, word := range strings.Fields(rights) {
-			args = append(args, word)
-		}
-		must(t, admin.Do(t.Context(), args...).Err())
-	}
-	as := func(user string) *redis.Client {
-		client := redis.NewClient(&redis.Options{Addr: server.Addr(), Username: user, Password: "pw"})
-		t.Cleanup(func() { _ = client.Close() })
-		return client
-	}
+	send(t, admin, "ACL SETUSER full on >pw ~brim:* +@all")
+	send(t, admin, "ACL SETUSER blind on >pw ~brim:* -@all +ping +hello")
 	lost := filepath.Join(t.TempDir(), "lost")
 	for _, c := range []struct {
 		name, user string
@@ -122,11 +112,7 @@ func TestCheckFindsAndMends(t *testing.T) {
 			must(t, os.Mkdir(lost, 0o700))
 		}
 		for _, text := range c.commands {
-			var args []any
-			for _, word := range strings.Split(text, " ") {
-				args = append(args, strings.ReplaceAll(word, "\t", " "))
-			}
-			must(t, admin.Do(t.Context(), args...).Err())
+			send(t, admin, text)
 		}
 		if strings.Contains(c.want, "persistence") {
 			must(t, os.Remove(lost))
@@ -139,7 +125,7 @@ func TestCheckFindsAndMends(t *testing.T) {
 				state = fields(text)
 			}
 		}
-		client := as(c.user)
+		client := closing(t, redis.NewClient(&redis.Options{Addr: server.Addr(), Username: c.user, Password: "pw"}))
 		if _, got := check(t, client, nil); got != c.want {
 			t.Errorf("%s: %s; want %s", c.name, got, c.want)
 		}
@@ -166,21 +152,15 @@ func TestCheckFindsAndMends(t *testing.T) {
 func TestCheckOfLoading(t *testing.T) {
 	server := redistest.NewServer(t, "appendonly yes", "appendfsync always", "enable-debug-command yes")
 	client := server.Client(t)
-	ended := load(t, server, 5_000)
-	for found := false; ; {
-		select {
-		case err := <-ended:
-			must(t, err)
-			if _, got := check(t, client, nil); got != "" || !found {
-				t.Errorf("%q after it has loaded, and found before: %v", got, found)
-			}
-			return
-		default:
-			findings, got := check(t, client, nil)
-			if found = found || got == "broken loading"; got != "" && got != "broken loading" {
-				t.Fatalf("%+v while it loads", findings)
-			}
+	found := false
+	during(t, load(t, server, 5_000), func() {
+		findings, got := check(t, client, nil)
+		if found = found || got == "broken loading"; got != "" && got != "broken loading" {
+			t.Fatalf("%+v while it loads", findings)
 		}
+	})
+	if _, got := check(t, client, nil); got != "" || !found {
+		t.Errorf("%q after it has loaded, and found before: %v", got, found)
 	}
 }
 

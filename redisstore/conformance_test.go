@@ -26,9 +26,7 @@ type harness struct {
 func (h *harness) over(t testing.TB, client redis.UniversalClient, o Options) store.Store {
 	t.Helper()
 	s, err := New(client, &o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.options[s], h.clients[s] = o, client
@@ -56,9 +54,7 @@ func (h *harness) run(t *testing.T, o storetest.Options) {
 	}
 	o.OpenAt = openAt
 	o.Reopen = func(t *testing.T, s store.Store, clock func() time.Time) store.Store {
-		if err := s.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.Close())
 		client, o := h.of(s)
 		o.Clock = clock
 		return h.over(t, client, o)

@@ -25,9 +25,7 @@ func TestLevelNow(t *testing.T) {
 	client := redistest.Client(t)
 	s := open(t, client, &Options{Prefix: redistest.Prefix(t, client)})
 	op := store.Op{Bucket: store.Limit{Capacity: 1000, LeakRate: 0.5}.For("user:1"), Amount: 900}
-	if _, err := s.Fill(t.Context(), op); err != nil {
-		t.Fatal(err)
-	}
+	do(t, s, op)
 	before, err := s.Read(t.Context(), op.Bucket)
 	must(t, err)
 	got, err := client.Eval(t.Context(), string(line[1]), []string{s.name("user:1")}).Float64()

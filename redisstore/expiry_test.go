@@ -60,14 +60,10 @@ func TestExpiry(t *testing.T) {
 			if c.ops[i].Limit == (store.Limit{}) {
 				c.ops[i].Limit = limit
 			}
-			if _, err := s.Fill(t.Context(), c.ops[i]); err != nil {
-				t.Fatal(err)
-			}
+			do(t, s, c.ops[i])
 		}
 		got, err := client.TTL(t.Context(), s.o.Prefix+c.name).Result()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if c.want < 0 {
 			if got != c.want {
 				t.Errorf("%s: the key lives for %v, want %v\nwhy: %s", c.name, got, c.want, c.why)
@@ -143,9 +139,7 @@ func TestExpiryWithClock(t *testing.T) {
 	b := store.Limit{Capacity: 10, LeakRate: 1}.For("b")
 	for range 2 {
 		for _, one := range []*Store{plain, s} {
-			if _, err := one.Fill(t.Context(), store.Op{Bucket: b, Amount: 1}); err != nil {
-				t.Fatal(err)
-			}
+			do(t, one, store.Op{Bucket: b, Amount: 1})
 			ttl, err := client.TTL(t.Context(), one.name("b")).Result()
 			if err != nil || (ttl == -1) != (one == s) {
 				t.Errorf("with a clock: %t: the key lives for %v, %v", one == s, ttl, err)

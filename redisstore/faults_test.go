@@ -33,17 +33,8 @@ func fill(ctx context.Context, s *Store) error {
 func level(t *testing.T, s *Store) float64 {
 	t.Helper()
 	got, err := s.Read(t.Context(), tenUnits.For("b"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return got[0].Level
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 // TestRefusals puts a server into states in which it refuses scripts. The error must say what to
@@ -214,33 +205,37 @@ func load(t *testing.T, server *redistest.Server, delay int) <-chan error {
 	return loaded
 }
 
+// during calls f until ended has an error or nil.
+func during(t *testing.T, ended <-chan error, f func()) {
+	t.Helper()
+	for {
+		select {
+		case err := <-ended:
+			must(t, err)
+			return
+		default:
+			f()
+		}
+	}
+}
+
 // TestLoading calls a server that loads its data.
 func TestLoading(t *testing.T) {
 	server := redistest.NewServer(t, "enable-debug-command yes")
 	s := open(t, server.Client(t), nil)
 	must(t, fill(t.Context(), s))
-	loaded := load(t, server, 2000)
 	refused := false
-	for {
-		select {
-		case err := <-loaded:
-			must(t, err)
-			must(t, fill(t.Context(), s))
-			if got := level(t, s); got < 2 {
-				t.Errorf("level %v, want at least 2", got)
-			}
-			if !refused {
-				t.Error("the server was never loading")
-			}
-			return
-		default:
-		}
+	during(t, load(t, server, 2000), func() {
 		if _, err := s.Fill(t.Context(), store.Op{Bucket: tenUnits.For("b"), Amount: 11}); err != nil {
 			refused = true
 			if !errors.Is(err, store.ErrUnavailable) || !strings.Contains(err.Error(), "loading") {
 				t.Fatalf("%v; want ErrUnavailable, and that the server is loading", err)
 			}
 		}
+	})
+	must(t, fill(t.Context(), s))
+	if got := level(t, s); got < 2 || !refused {
+		t.Errorf("level %v, want at least 2; the server was loading: %v", got, refused)
 	}
 }
 

@@ -15,9 +15,7 @@ import (
 func open(t testing.TB, client redis.UniversalClient, o *Options) *Store {
 	t.Helper()
 	s, err := New(client, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil {
 			t.Error(err)
@@ -38,3 +36,24 @@ func list(ctx context.Context, s *Store, prefix string) (keys []string, err erro
 
 // toClock returns a clock that stands, at microseconds since 1970.
 func toClock(us int64) func() time.Time { return func() time.Time { return time.UnixMicro(us) } }
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// do makes a fill.
+func do(t testing.TB, s store.Store, op store.Op) store.State {
+	t.Helper()
+	st, err := s.Fill(t.Context(), op)
+	must(t, err)
+	return st
+}
+
+// closing closes a client at the end of t.
+func closing[C redis.UniversalClient](t testing.TB, client C) C {
+	t.Cleanup(func() { _ = client.Close() })
+	return client
+}

@@ -18,18 +18,13 @@ import (
 )
 
 func TestNewRefuses(t *testing.T) {
-	ring := redis.NewRing(&redis.RingOptions{})
-	defer ring.Close()
+	ring := closing(t, redis.NewRing(&redis.RingOptions{}))
 	clusterWith := func(o redis.ClusterOptions) redis.UniversalClient {
 		o.Addrs = []string{"127.0.0.1:1"}
-		c := redis.NewClusterClient(&o)
-		t.Cleanup(func() { c.Close() })
-		return c
+		return closing(t, redis.NewClusterClient(&o))
 	}
-	endless := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", ReadTimeout: -1})
-	defer endless.Close()
-	nobody := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})
-	defer nobody.Close()
+	endless := closing(t, redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", ReadTimeout: -1}))
+	nobody := closing(t, redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"}))
 	var none *redis.Client
 	for _, c := range []struct {
 		name   string

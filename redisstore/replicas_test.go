@@ -23,9 +23,7 @@ func hasty(t *testing.T, server *redistest.Server) *redis.Client {
 }
 
 func waiting(t *testing.T, server *redistest.Server, timeout time.Duration) *redis.Client {
-	client := redis.NewClient(&redis.Options{Addr: server.Addr(), ReadTimeout: timeout})
-	t.Cleanup(func() { client.Close() })
-	return client
+	return closing(t, redis.NewClient(&redis.Options{Addr: server.Addr(), ReadTimeout: timeout}))
 }
 
 // TestReplicas stops a replica. A write that it has not received is not acknowledged, and a call

@@ -21,9 +21,7 @@ func TestScriptAgainstGo(t *testing.T) {
 	clock := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	s := open(t, client, &Options{Prefix: redistest.Prefix(t, client), Clock: func() time.Time { return clock }})
 	from, err := seed.New()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Logf("BRIM_SEED=%d repeats this run", from)
 	g := newGenerator(from)
 	model := make(map[string]store.Record)
@@ -41,9 +39,7 @@ func TestScriptAgainstGo(t *testing.T) {
 				t.Fatalf("step %d: %v", step, c.err)
 			}
 			at, recs, err := b.reply(c.reply)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			for key, i := range b.number {
 				want, there := model[key]
 				if !there {

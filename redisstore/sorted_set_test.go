@@ -1,10 +1,8 @@
 package redisstore
 
 import (
-	"context"
 	"fmt"
 	"math"
-	"net"
 	"os"
 	"regexp"
 	"strconv"
@@ -28,17 +26,13 @@ var hourly = brim.Over(calls, 3600e9)
 func pageFigure(t *testing.T, name string) float64 {
 	t.Helper()
 	page, err := os.ReadFile("../docs/algorithms.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	row := regexp.MustCompile(`\| ` + regexp.QuoteMeta(name) + ` \| ([0-9,]+) \|`).FindSubmatch(page)
 	if row == nil {
 		t.Fatalf("docs/algorithms.md has no row %q with a figure", name)
 	}
 	v, err := strconv.ParseFloat(strings.ReplaceAll(string(row[1]), ",", ""), 64)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return v
 }
 
@@ -53,9 +47,7 @@ func TestBytesBesideASortedSet(t *testing.T) {
 		micros := int64(1_717_243_200_000_000) + int64(i)*360_000
 		members[i] = redis.Z{Score: float64(micros), Member: fmt.Sprintf("%d-%d", micros, i)}
 	}
-	if err := client.ZAdd(t.Context(), prefix+"log", members...).Err(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, client.ZAdd(t.Context(), prefix+"log", members...).Err())
 	st, err := brim.New(s, nil).TryFillup(t.Context(), hourly.For("bucket"), calls)
 	if err != nil || !st.Accepted {
 		t.Fatalf("%+v, %v; want an accepted fill", st, err)
@@ -64,34 +56,11 @@ func TestBytesBesideASortedSet(t *testing.T) {
 		"log": "a sorted set of 10,000 calls", "bucket": "a bucket that has taken 10,000 calls",
 	} {
 		got, err := client.MemoryUsage(t.Context(), prefix+key, 0).Result()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		// Allocators round differently.
 		if want := pageFigure(t, row); math.Abs(float64(got)-want) > want/4 {
 			t.Errorf("%s takes %d bytes; docs/algorithms.md shows %v", row, got, want)
 		}
-	}
-}
-
-// roundTrips counts the commands and pipelines that a client sends.
-type roundTrips struct{ atomic.Int64 }
-
-func (r *roundTrips) DialHook(next redis.DialHook) redis.DialHook {
-	return func(ctx context.Context, network, addr string) (net.Conn, error) { return next(ctx, network, addr) }
-}
-
-func (r *roundTrips) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		r.Add(1)
-		return next(ctx, cmd)
-	}
-}
-
-func (r *roundTrips) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return func(ctx context.Context, cmds []redis.Cmder) error {
-		r.Add(1)
-		return next(ctx, cmds)
 	}
 }
 
@@ -102,8 +71,11 @@ func TestRoundTrips(t *testing.T) {
 	options := *shared.Options()
 	client := redis.NewClient(&options)
 	defer client.Close()
-	count := new(roundTrips)
-	client.AddHook(count)
+	var count atomic.Int64
+	client.AddHook(before(func(redis.Cmder) error {
+		count.Add(1)
+		return nil
+	}))
 	lim := brim.New(open(t, client, &Options{Prefix: redistest.Prefix(t, shared)}), nil)
 	tryFillup := func() (brim.State, error) { return lim.TryFillup(t.Context(), hourly.For("k"), 1) }
 	checkThenFill := func() (brim.State, error) {
@@ -122,11 +94,11 @@ func TestRoundTrips(t *testing.T) {
 	for row, call := range map[string]func() (brim.State, error){
 		"`TryFillup`": tryFillup, "`AbleToAccept`, then `Fillup`": checkThenFill,
 	} {
-		before := count.Load()
+		earlier := count.Load()
 		if _, err := call(); err != nil {
 			t.Fatal(err)
 		}
-		if got, want := count.Load()-before, pageFigure(t, row); float64(got) != want {
+		if got, want := count.Load()-earlier, pageFigure(t, row); float64(got) != want {
 			t.Errorf("%s takes %d round trips; docs/algorithms.md shows %v", row, got, want)
 		}
 	}

@@ -43,9 +43,7 @@ func TestMain(m *testing.M) {
 func migrated(t *testing.T) string {
 	t.Helper()
 	schema := pgtest.Schema(t)
-	if err := migrations.Up(t.Context(), pgtest.Pool(t), &migrations.Options{Schema: schema}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, migrations.Up(t.Context(), pgtest.Pool(t), &migrations.Options{Schema: schema}))
 	return with(t, pgtest.URL(t), "brim_schema", schema)
 }
 
@@ -53,9 +51,7 @@ func migrated(t *testing.T) string {
 func with(t *testing.T, name, key, value string) string {
 	t.Helper()
 	u, err := url.Parse(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	q := u.Query()
 	q.Set(key, value)
 	u.RawQuery = q.Encode()
@@ -99,17 +95,23 @@ func unusedPort(t *testing.T) int {
 	return l.Addr().(*net.TCPAddr).Port
 }
 
+// secured returns a server with that password, its port for TLS, and its socket.
+func secured(t *testing.T, password string) (server *redistest.Server, tls int, socket string) {
+	t.Helper()
+	cert, key := certificate(t)
+	tls, socket = unusedPort(t), filepath.Join(t.TempDir(), "r.sock")
+	server = redistest.NewServer(t, "requirepass "+password, "unixsocket "+socket, fmt.Sprintf("tls-port %d", tls),
+		"tls-cert-file "+cert, "tls-key-file "+key, "tls-ca-cert-file "+cert, "tls-auth-clients no")
+	return server, tls, socket
+}
+
 // password is the password in the names of these tests. No message contains it by chance.
 const password = "s3cr3t"
 
 // TestOpen has each kind of name open a store that decides, lists and closes.
 func TestOpen(t *testing.T) {
 	t.Chdir(t.TempDir())
-	cert, key := certificate(t)
-	tls := unusedPort(t)
-	socket := filepath.Join(t.TempDir(), "r.sock")
-	server := redistest.NewServer(t, "requirepass pw", "unixsocket "+socket, fmt.Sprintf("tls-port %d", tls),
-		"tls-cert-file "+cert, "tls-key-file "+key, "tls-ca-cert-file "+cert, "tls-auth-clients no")
+	server, tls, socket := secured(t, "pw")
 	cluster := redistest.NewCluster(t)
 	sentinel := redistest.NewSentinel(t, redistest.NewServer(t))
 	for _, c := range []struct {
@@ -185,11 +187,7 @@ func TestOpen(t *testing.T) {
 // error and no log entry contains it.
 func TestOpenFails(t *testing.T) {
 	t.Chdir(t.TempDir())
-	cert, key := certificate(t)
-	tls := unusedPort(t)
-	socket := filepath.Join(t.TempDir(), "r.sock")
-	server := redistest.NewServer(t, "requirepass other", "unixsocket "+socket, fmt.Sprintf("tls-port %d", tls),
-		"tls-cert-file "+cert, "tls-key-file "+key, "tls-ca-cert-file "+cert, "tls-auth-clients no")
+	server, tls, socket := secured(t, "other")
 	evicting := redistest.NewServer(t, "maxmemory-policy allkeys-lru")
 	nobody := fmt.Sprintf("127.0.0.1:%d", unusedPort(t))
 	pg, err := url.Parse(migrated(t))
