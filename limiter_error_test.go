@@ -23,7 +23,8 @@ const (
 	none
 )
 
-// failures calls the methods of l that take the argument, or all for none, and returns their errors.
+// failures calls the methods of l that take the argument, or all for none, and returns their errors
+// by name.
 func failures(ctx context.Context, l *brim.Limiter, taking argument, b brim.Bucket, n float64) map[string]error {
 	errs := map[string]error{}
 	_, errs["TryFillup"] = l.TryFillup(ctx, b, n)

@@ -22,15 +22,18 @@ func TestPenalty(t *testing.T) {
 	}{
 		{
 			"TryFillup", "nothing goes in before the end of the block",
-			func(l *brim.Limiter) (brim.State, error) { return l.TryFillup(ctx, b, 3) }, 8, time.Minute, true,
+			func(l *brim.Limiter) (brim.State, error) { return l.TryFillup(ctx, b, 3) },
+			8, time.Minute, true,
 		},
 		{
 			"Fillup", "its units still go in",
-			func(l *brim.Limiter) (brim.State, error) { return l.Fillup(ctx, b, 3) }, 10, time.Minute, true,
+			func(l *brim.Limiter) (brim.State, error) { return l.Fillup(ctx, b, 3) },
+			10, time.Minute, true,
 		},
 		{
 			"Hold", "a hold needs room, too",
-			func(l *brim.Limiter) (brim.State, error) { return l.Hold(ctx, b, 3) }, 8, time.Minute, true,
+			func(l *brim.Limiter) (brim.State, error) { return l.Hold(ctx, b, 3) },
+			8, time.Minute, true,
 		},
 		{
 			"TryFillupAll", "only the bucket that refused is blocked",
@@ -54,19 +57,23 @@ func TestPenalty(t *testing.T) {
 		},
 		{
 			"an amount that fits", "it is no overflow",
-			func(l *brim.Limiter) (brim.State, error) { return l.TryFillup(ctx, b, 2) }, 10, 0, false,
+			func(l *brim.Limiter) (brim.State, error) { return l.TryFillup(ctx, b, 2) },
+			10, 0, false,
 		},
 		{
 			"AbleToAccept", "a question blocks nothing",
-			func(l *brim.Limiter) (brim.State, error) { return l.AbleToAccept(ctx, b, 3) }, 8, time.Second, false,
+			func(l *brim.Limiter) (brim.State, error) { return l.AbleToAccept(ctx, b, 3) },
+			8, time.Second, false,
 		},
 		{
 			"Shaper", "a caller who cannot wait must not block the others",
-			func(l *brim.Limiter) (brim.State, error) { return reserve(t, l, b, 3).State, nil }, 8, time.Second, false,
+			func(l *brim.Limiter) (brim.State, error) { return reserve(t, l, b, 3).State, nil },
+			8, time.Second, false,
 		},
 		{
 			"without a penalty", "a refusal blocks nothing",
-			func(l *brim.Limiter) (brim.State, error) { return l.WithPenalty(0).TryFillup(ctx, b, 3) }, 8, time.Second, false,
+			func(l *brim.Limiter) (brim.State, error) { return l.WithPenalty(0).TryFillup(ctx, b, 3) },
+			8, time.Second, false,
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -77,7 +84,8 @@ func TestPenalty(t *testing.T) {
 			if c.blocks {
 				until = start.Add(time.Minute)
 			}
-			if st.Accepted != (c.retry == 0) || st.Level != c.level || st.RetryAfter != c.retry || !st.BlockedUntil.Equal(until) {
+			if st.Accepted != (c.retry == 0) || st.Level != c.level || st.RetryAfter != c.retry ||
+				!st.BlockedUntil.Equal(until) {
 				t.Errorf("%+v; want level %v, RetryAfter %v, blocked until %v: %s", st, c.level, c.retry, until, c.why)
 			}
 			if !c.blocks {
@@ -88,7 +96,8 @@ func TestPenalty(t *testing.T) {
 				free := !clock.Now().Before(until)
 				able, turn := must(t)(plain.AbleToAccept(ctx, b, 1)), reserve(t, plain, b, 1).State
 				if able.Accepted != free || turn.Accepted != free {
-					t.Errorf("%v after the call a unit fits: %v, and has a turn: %v", clock.Now().Sub(start), able.Accepted, turn.Accepted)
+					t.Errorf("%v after the call a unit fits: %v, and has a turn: %v",
+						clock.Now().Sub(start), able.Accepted, turn.Accepted)
 				}
 				if free {
 					return
