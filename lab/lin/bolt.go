@@ -33,7 +33,7 @@ func newKilled(s Setting) (w *killed, err error) {
 		return nil, err
 	}
 	w.set.Path = history.Path(w.dir)
-	if w.clk, err = newClock(time.Second, w.setClock); err != nil {
+	if w.clk, err = newClock(w.setClock); err != nil {
 		return nil, err
 	}
 	w.p, err = child.Start("lin", w.set)
@@ -57,32 +57,17 @@ func (w *killed) setClock(now int64) error {
 	p := w.p
 	w.mu.Unlock()
 	if p != nil {
-		ask(p, Order{Now: now}) // without a reply, it has been killed, and the next one begins with now
+		_ = p.Call("Do", &Order{Now: now}, new(Reply)) // if it has been killed, the next one begins with now
 	}
 	return nil
 }
 
 func (w *killed) do(ctx context.Context, _ int, in request) response {
-	o := Order{}
+	patience := time.Duration(0)
 	if end, ok := ctx.Deadline(); ok {
-		o.Patience = max(1, time.Until(end))
+		patience = max(1, time.Until(end))
 	}
-	switch q := in.(type) {
-	case storeRequest:
-		o.Op = &q.Op
-	case spendRequest:
-		o.Spend = &q
-	}
-	r, ok := ask(w.process(), o)
-	switch {
-	case !ok && o.Spend != nil:
-		return spendAnswer{Err: history.Unknown}
-	case !ok:
-		return storeResponse{history.Answer{Err: history.Unknown}}
-	case r.Spend != nil:
-		return *r.Spend
-	}
-	return storeResponse{*r.Answer}
+	return ask(w.process(), in, patience)
 }
 
 // strike kills the child at a random moment and starts the next one.

@@ -10,11 +10,11 @@ import (
 // has an effect when it is sent again.
 func canceled(kind string) func(context.Context, *attempt) ([]int, error) {
 	return func(ctx context.Context, a *attempt) ([]int, error) {
-		b, n := a.past.main, 0
-		if _, err := b.Cancel(ctx, a.past.id(1), "0"); err != nil {
+		b, n := a.past.spends.main, 0
+		if _, err := b.Cancel(ctx, a.past.spends.id(1), "0"); err != nil {
 			return nil, err
 		}
-		if out := a.past.call(ctx, authorized[0].(spendRequest)); out.Err != "" || out.Approved || !out.Replayed {
+		if out := a.past.spends.call(ctx, authorized[0].(spendRequest)); out.Err != "" || out.Approved || !out.Replayed {
 			return nil, fmt.Errorf("%w: a canceled request that is sent again: %+v", errFalse, out)
 		}
 		list, err := b.Remaining(ctx, "0")
@@ -40,7 +40,7 @@ func canceled(kind string) func(context.Context, *attempt) ([]int, error) {
 
 // cancelCall cancels request 1 through the tap.
 func cancelCall(ctx context.Context, a *attempt) []error {
-	_, err := a.through.main.Cancel(ctx, a.through.id(1), "0")
+	_, err := a.through.spends.main.Cancel(ctx, a.through.spends.id(1), "0")
 	return []error{err}
 }
 
@@ -50,7 +50,7 @@ var cancelExchanges = []exchange{
 	{name: "authorize, canceled elsewhere", special: &special{
 		spends: true,
 		call: func(ctx context.Context, a *attempt) []error {
-			_, err := a.through.send(ctx, authorized[0].(spendRequest))
+			_, err := a.through.spends.send(ctx, authorized[0].(spendRequest))
 			return []error{err}
 		},
 		look: canceled("authorize"),

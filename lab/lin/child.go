@@ -2,6 +2,7 @@ package lin
 
 import (
 	"context"
+	"encoding/gob"
 	"io"
 	"sync"
 	"sync/atomic"
@@ -41,36 +42,37 @@ type Setting struct {
 // Order is an order to the child: a call, or a value of the clock.
 type Order struct {
 	Now      int64
-	Op       *history.Op
-	Spend    *spendRequest
+	In       request
 	Patience time.Duration
 }
 
-// Reply is the child's answer to an order.
-type Reply struct {
-	Answer *history.Answer
-	Spend  *spendAnswer
-}
+// Reply is the child's answer to a call.
+type Reply struct{ Out response }
 
 // server is the work of a child.
 type server struct {
 	Setting
-	now     atomic.Int64
-	s       store.Store
-	budgets *budgets
+	callee
+	now atomic.Int64
 }
 
-// Works are the works of this package's children.
-func Works() map[string]io.Closer { return map[string]io.Closer{"lin": &server{}} }
+// works are the works of this package's children.
+func works() map[string]io.Closer {
+	for _, sent := range []any{storeRequest{}, storeResponse{}, spendRequest{}, spendAnswer{}} {
+		gob.Register(sent)
+	}
+	return map[string]io.Closer{"lin": &server{}}
+}
 
 // Open opens the store.
 func (v *server) Open(s Setting, _ *struct{}) error {
 	v.Setting = s
+	v.bucket = func(k int) store.Bucket { return v.Buckets[k] }
 	v.now.Store(v.Now)
 	return v.open()
 }
 
-func (v *server) Close() error { return v.s.Close() }
+func (v *server) Close() error { return v.stores[0].Close() }
 
 // Do carries out an order.
 func (v *server) Do(o Order, r *Reply) error {
@@ -84,13 +86,7 @@ func (v *server) Do(o Order, r *Reply) error {
 		ctx, cancel = context.WithTimeout(ctx, o.Patience)
 		defer cancel()
 	}
-	if o.Spend != nil {
-		a := v.budgets.call(ctx, *o.Spend)
-		r.Spend = &a
-		return nil
-	}
-	a := history.CallOn(ctx, v.s, func(k int) store.Bucket { return v.Buckets[k] }, *o.Op)
-	r.Answer = &a
+	r.Out = v.do(ctx, 0, o.In)
 	return nil
 }
 
@@ -108,14 +104,14 @@ func (v *server) open() error {
 		if err != nil {
 			return err
 		}
-		v.s = v.Defect.Wrap(s)
+		v.stores = []store.Store{v.Defect.Wrap(s)}
 		return nil
 	}
 	s, err := bolt.Open(v.Path, o)
 	if err != nil {
 		return err
 	}
-	v.s = v.Defect.Wrap(s)
+	v.stores = []store.Store{v.Defect.Wrap(s)}
 	if v.Budget == nil {
 		return nil
 	}
@@ -123,7 +119,7 @@ func (v *server) open() error {
 	if err != nil {
 		return err
 	}
-	v.budgets, err = v.Budget.over(l)
+	v.spends, err = v.Budget.over(l)
 	return err
 }
 
@@ -137,13 +133,13 @@ func (v *server) connect() error {
 	if err != nil {
 		return err
 	}
-	v.s = s
+	v.stores = []store.Store{s}
 	if v.Lease {
 		o := &local.LeasesOptions{Share: 0.9, Ahead: 500 * time.Millisecond}
 		if v.Lazy {
 			o.Clock = lazyClock()
 		}
-		v.s, err = local.Leases(s, o)
+		v.stores[0], err = local.Leases(s, o)
 		return err
 	}
 	if v.Budget == nil {
@@ -153,7 +149,7 @@ func (v *server) connect() error {
 	if err != nil {
 		return err
 	}
-	v.budgets, err = v.Budget.over(l)
+	v.spends, err = v.Budget.over(l)
 	return err
 }
 
@@ -172,9 +168,11 @@ func lazyClock() func() time.Time {
 	}
 }
 
-// ask sends an order to a child and waits for the reply. It returns false if the process ends without
-// one.
-func ask(p *child.Process, o Order) (r Reply, ok bool) {
-	err := p.Call("Do", &o, &r)
-	return r, err == nil
+// ask has a child carry out a call. The outcome is unknown if the process ends without a reply.
+func ask(p *child.Process, in request, patience time.Duration) response {
+	var r Reply
+	if err := p.Call("Do", &Order{In: in, Patience: patience}, &r); err != nil {
+		return done(history.Unknown)
+	}
+	return r.Out
 }

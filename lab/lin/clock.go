@@ -13,7 +13,6 @@ import (
 // at the few values that it showed during a call.
 type clock struct {
 	mu     sync.Mutex
-	unit   time.Duration // of the ticks
 	set    func(now int64) error
 	shown  []reading
 	latest int64 // the highest value
@@ -22,37 +21,37 @@ type clock struct {
 // reading is a value of the clock and the part of the history in which it can have been read.
 type reading struct{ value, from, to int64 }
 
-// back is how far, in units, the clock may step back behind its highest value. A whole history
+// back is how many seconds the clock may step back behind its highest value. A whole history
 // takes less time than the stores' MaxSkew: a caller can be so slow that its reading is as old.
 const back = 8
 
-// leastJump is the number of units from which a step may be as long as it wants, also backwards.
+// leastJump is the number of seconds from which a step may be as long as it wants, also backwards.
 const leastJump = 60
 
 // newClock returns a clock that shows the time at which histories begin. It calls set for every
 // value.
-func newClock(unit time.Duration, set func(now int64) error) (*clock, error) {
+func newClock(set func(now int64) error) (*clock, error) {
 	now := history.At(0).UnixMicro()
-	c := &clock{unit: unit, set: set, shown: []reading{{value: now, to: never}}, latest: now}
+	c := &clock{set: set, shown: []reading{{value: now, to: never}}, latest: now}
 	return c, set(now)
 }
 
 // newShared returns a clock, and the function that reads it.
-func newShared(unit time.Duration) (*clock, func() time.Time, error) {
+func newShared() (*clock, func() time.Time, error) {
 	var now atomic.Int64
-	c, err := newClock(unit, func(us int64) error { now.Store(us); return nil })
+	c, err := newClock(func(us int64) error { now.Store(us); return nil })
 	return c, func() time.Time { return time.UnixMicro(now.Load()) }, err
 }
 
-// tick moves the clock by so many units.
-func (c *clock) tick(rec *recorder, units int) error {
+// tick moves the clock by so many seconds.
+func (c *clock) tick(rec *recorder, seconds int) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	last := len(c.shown) - 1
-	step := c.unit.Microseconds()
-	now := c.shown[last].value + int64(units)*step
-	if max(units, -units) < leastJump {
-		now = max(now, c.latest-back*step)
+	second := time.Second.Microseconds()
+	now := c.shown[last].value + int64(seconds)*second
+	if max(seconds, -seconds) < leastJump {
+		now = max(now, c.latest-back*second)
 		c.latest = max(c.latest, now)
 	} else {
 		c.latest = now

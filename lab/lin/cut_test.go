@@ -293,7 +293,7 @@ func (e exchange) judge(ctx context.Context, a *attempt, wrong func(any) error) 
 		}
 	}
 	finals := allKeys()
-	if a.through != nil {
+	if a.through.spends != nil {
 		finals = allAccounts()
 	}
 	for _, in := range finals {
@@ -366,9 +366,8 @@ type attempt struct {
 	*rig
 	number  int
 	m       model
-	bucket  history.Bucket
-	through *budgets // of a ledger
-	past    *budgets
+	through callee // the tap
+	past    callee
 	rec     recorder
 }
 
@@ -385,30 +384,15 @@ func (a *attempt) record(ctx context.Context, in request) error {
 // send sends the requests of a call, and records them.
 func (a *attempt) send(ctx context.Context, in []request, past bool) (all []told) {
 	began := a.rec.stamp()
+	way := &a.through
+	if past {
+		way = &a.past
+	}
 	var answers []response
-	switch q := in[0].(type) {
-	case storeRequest:
-		s, pool := a.store, a.pool
-		if past {
-			s, pool = a.sound, a.direct
-		}
-		if q.Kind == update || q.Kind == with {
-			answers = append(answers, transact(ctx, s, pool, a.bucket, q))
-		} else {
-			answers = append(answers, storeResponse{history.CallOn(ctx, s, a.bucket, q.Op)})
-		}
-	case spendRequest:
-		b := a.through
-		if past {
-			b = a.past
-		}
-		if len(in) == 1 {
-			answers = append(answers, b.call(ctx, q))
-			break
-		}
-		for _, one := range b.chargeAll(ctx, in) {
-			answers = append(answers, one)
-		}
+	if len(in) == 1 {
+		answers = append(answers, way.do(ctx, 0, in[0]))
+	} else {
+		answers = way.spends.chargeAll(ctx, in)
 	}
 	for i, out := range answers {
 		all = append(all, toldBy(out))
@@ -442,7 +426,7 @@ var storeExchanges = []exchange{
 	{name: "prune", special: &special{
 		before: func(ctx context.Context, a *attempt) error {
 			a.clear(ctx)
-			op := store.Op{Bucket: store.Limit{Capacity: 1, LeakRate: 1 << 40}.For(a.bucket(0).Key), Amount: 1}
+			op := store.Op{Bucket: store.Limit{Capacity: 1, LeakRate: 1 << 40}.For(a.past.bucket(0).Key), Amount: 1}
 			_, err := a.soundPruning.Fill(ctx, op)
 			time.Sleep(2 * maxSkew) // on the server's clock: the bucket expires
 			return err
@@ -453,7 +437,7 @@ var storeExchanges = []exchange{
 		},
 		look: func(ctx context.Context, a *attempt) ([]int, error) {
 			left := 0
-			err := a.soundPruning.Visit(ctx, a.bucket(0).Key, func(store.Entry) bool { left++; return true })
+			err := a.soundPruning.Visit(ctx, a.past.bucket(0).Key, func(store.Entry) bool { left++; return true })
 			return []int{1 - left}, err
 		},
 	}},
@@ -537,8 +521,8 @@ func asking(name string, ask func(context.Context, *budgets) error) exchange {
 	return exchange{name: name, special: &special{
 		asks: true, spends: true,
 		before: func(ctx context.Context, a *attempt) error { return a.record(ctx, authorized[0]) },
-		call:   func(ctx context.Context, a *attempt) []error { return []error{ask(ctx, a.through)} },
-		look:   func(ctx context.Context, a *attempt) ([]int, error) { return nil, ask(ctx, a.past) },
+		call:   func(ctx context.Context, a *attempt) []error { return []error{ask(ctx, a.through.spends)} },
+		look:   func(ctx context.Context, a *attempt) ([]int, error) { return nil, ask(ctx, a.past.spends) },
 	}}
 }
 

@@ -53,7 +53,6 @@
 //     A busy machine gets another second. Relaxed histories have no calls for several buckets.
 //   - Refusals from memory may overlook room that a call makes until that call has returned. Two
 //     processes with remembered refusals make no room: theirs may stay hidden from each other.
-//   - Leases promise less than a store; see leaseModel for the bound in both directions.
 //   - Ledgers answer exactly: the decision, every figure of every rule, and the first answer again
 //     if a request is sent again.
 //     A third of the requests comes from a process that still has a rule which ForgetRule takes away.

@@ -137,9 +137,9 @@ func (h *played) call(s step) (out response, err error) {
 	clock := h.world.time()
 	if n := s.in.ticks(); n != 0 {
 		if clock == nil {
-			return done{}, nil
+			return done(""), nil
 		}
-		return done{}, clock.tick(&h.rec, n)
+		return done(""), clock.tick(&h.rec, n)
 	}
 	ctx := context.Background()
 	if s.patience > 0 && h.reserve(1) == 1 {
@@ -263,7 +263,7 @@ func (h *played) hit() error {
 	err = errors.Join(err, b.land())
 	if death != nil {
 		h.rec.dead()
-		h.rec.add(&call{client: clients, in: death, out: done{}, began: began, over: h.rec.stamp(), wall: b.wall})
+		h.rec.add(&call{client: clients, in: death, out: done(""), began: began, over: h.rec.stamp(), wall: b.wall})
 	}
 	if b.split { // no call is in flight
 		h.rec.split(began)

@@ -12,7 +12,6 @@ import (
 
 	"github.com/brimgo/brim/lab/internal/child"
 	"github.com/brimgo/brim/lab/internal/harness"
-	"github.com/brimgo/brim/lab/internal/history"
 	"github.com/brimgo/brim/store"
 )
 
@@ -110,14 +109,14 @@ func stopLease(ctx context.Context, at *place, key string, pick *rand.Rand, lazy
 	client := make(chan struct{})
 	go func() { // asks for a unit every millisecond
 		defer close(client)
-		op := history.Op{Kind: history.Fill, Txns: [][]history.Move{{{Amount: 1}}}}
+		one := fillOne(0, 1, 0, store.IfFits)
 		for ; !done.Load(); time.Sleep(time.Millisecond) {
 			g := grant{from: time.Now().UnixNano(), units: 1}
-			r, ok := ask(p, Order{Op: &op})
+			a, ok := ask(p, one, 0).(storeResponse)
 			g.to = time.Now().UnixNano()
-			if ok && len(r.Answer.Results) > 0 && r.Answer.Results[0].Accepted {
+			if ok && len(a.Results) > 0 && a.Results[0].Accepted {
 				grants = append(grants, g)
-				if r.Answer.Results[0].Estimate {
+				if a.Results[0].Estimate {
 					fromLease++
 				}
 			}

@@ -16,7 +16,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	child.Serve(Works())
+	child.Serve(works())
 	pgtest.Main(redistest.With(m))
 }
 
@@ -91,7 +91,6 @@ func subjects(t *testing.T) []subject {
 		{name: "refusals-memory", open: refusalsInMemory},
 		{name: "refusals-postgres", open: inPostgres(at, refusalsOnServer), abreast: abreast},
 		{name: "refusals-redis", open: inRedis(in, refusalsOnServer), abreast: abreast},
-		{name: "lease", open: leaseInMemory},
 		{name: "memledger", open: inMemledger},
 		{name: "boltledger", open: inBoltledger},
 		{name: "pgledger", open: inPgledger(at, nil), abreast: abreast},

@@ -1,7 +1,7 @@
 package lin
 
 import (
-	"context"
+	"io"
 	"math/rand/v2"
 	"time"
 
@@ -13,25 +13,20 @@ import (
 
 // inProcess is a store in this process, with the history's clock.
 type inProcess struct {
-	exact  *storeModel
-	m      model
-	clk    *clock
-	bucket history.Bucket
-	stores []store.Store // clients take turns
-	inner  store.Store   // below all of them
+	callee
+	exact *storeModel
+	m     model
+	clk   *clock
+	ends  []request // see finals
+	inner io.Closer // below all stores
 }
 
 func (w *inProcess) model() model { return w.m }
 func (w *inProcess) time() *clock { return w.clk }
 
-func (w *inProcess) do(ctx context.Context, client int, in request) response {
-	q, _ := in.(storeRequest)
-	return storeResponse{history.CallOn(ctx, w.stores[client%len(w.stores)], w.bucket, q.Op)}
-}
-
 func (w *inProcess) strike(*blow) (request, error) { return nil, nil }
 func (w *inProcess) rest() error                   { return nil }
-func (w *inProcess) finals() []request             { return allKeys() }
+func (w *inProcess) finals() []request             { return w.ends }
 func (w *inProcess) close() error                  { return w.inner.Close() }
 
 // allKeys reads every bucket.
@@ -58,23 +53,23 @@ func bucketsOf(limits [keys]store.Limit, prefix string) history.Bucket {
 // wrapping makes the stores of the clients from the store below them.
 type wrapping func(s store.Store, clock func() time.Time) ([]store.Store, error)
 
-// onMemory returns a world over a memory store. Every step of the clock is a unit, in which buckets
-// leak whole numbers of units.
-func onMemory(r *rand.Rand, unit time.Duration, wrap wrapping) (*inProcess, error) {
-	clk, read, err := newShared(unit)
+// onMemory returns a world over a memory store.
+func onMemory(r *rand.Rand, wrap wrapping) (*inProcess, error) {
+	clk, read, err := newShared()
 	if err != nil {
 		return nil, err
 	}
 	s := memory.New(&memory.Options{Clock: read})
 	limits := limitsOf(r, 0, 1, 2)
 	exact := &storeModel{limits: limits}
-	w := &inProcess{exact: exact, m: exact, clk: clk, bucket: bucketsOf(limits, ""), inner: s}
+	w := &inProcess{exact: exact, m: exact, clk: clk, ends: allKeys(), inner: s}
+	w.bucket = bucketsOf(limits, "")
 	w.stores, err = wrap(s, read)
 	return w, err
 }
 
 func inMemory(r *rand.Rand) (world, plan, error) {
-	w, err := onMemory(r, time.Second, bare)
+	w, err := onMemory(r, bare)
 	return w, planStore(r, style{clock: true, back: true, single: r.IntN(2) == 0, asks: true}), err
 }
 
@@ -97,7 +92,7 @@ func refusalsOver(s store.Store, processes int, clock func() time.Time) (all []s
 // another process makes may stay hidden, so the answers of two such processes would not be exact.
 func refusalsInMemory(r *rand.Rand) (world, plan, error) {
 	processes := 1 + r.IntN(2)
-	w, err := onMemory(r, time.Second, func(s store.Store, clock func() time.Time) ([]store.Store, error) {
+	w, err := onMemory(r, func(s store.Store, clock func() time.Time) ([]store.Store, error) {
 		return refusalsOver(s, processes, clock)
 	})
 	if err != nil {
@@ -105,54 +100,4 @@ func refusalsInMemory(r *rand.Rand) (world, plan, error) {
 	}
 	w.m = refusalsModel{w.exact}
 	return w, planStore(r, style{clock: true, single: r.IntN(2) == 0, fills: processes > 1, asks: true}), nil
-}
-
-// leaseTick is the step of the clock under leases. At rates that are multiples of 64 units a
-// second, every leak is a whole number.
-const leaseTick = time.Second / 64
-
-func leaseInMemory(r *rand.Rand) (world, plan, error) {
-	limit := store.Limit{Capacity: float64(int(64) << r.IntN(4)), LeakRate: float64(int(64) << r.IntN(4))}
-	const share = 0.5
-	w, err := onMemory(r, leaseTick, func(s store.Store, clock func() time.Time) (all []store.Store, err error) {
-		for range 1 + r.IntN(3) {
-			l, err := local.Leases(s, &local.LeasesOptions{Share: share, Ahead: 250 * time.Millisecond, Clock: clock})
-			if err != nil {
-				return nil, err
-			}
-			all = append(all, l)
-		}
-		return all, nil
-	})
-	if err != nil {
-		return nil, plan{}, err
-	}
-	w.m = &leaseModel{limit: limit, share: share}
-	w.bucket = func(int) store.Bucket { return limit.For("k") }
-	p := plan{}
-	for range each {
-		for c := range clients {
-			op := history.Op{Kind: history.Fill, Txns: [][]history.Move{{{Amount: float64(1 + r.IntN(2))}}}}
-			if r.IntN(8) == 0 {
-				op = history.Op{Kind: history.Tick, Seconds: 1 + r.IntN(3)}
-			}
-			p.steps = append(p.steps, step{client: c, in: storeRequest{op}})
-		}
-	}
-	return leased{w}, p, nil
-}
-
-// leased is a store under leases, whose levels show allotments and not the content of the model.
-type leased struct{ *inProcess }
-
-func (leased) finals() []request { return nil }
-
-// rest ends the leases' requests for allotments.
-func (w leased) rest() error {
-	for _, s := range w.stores {
-		if err := s.Close(); err != nil {
-			return err
-		}
-	}
-	return nil
 }

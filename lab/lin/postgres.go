@@ -150,12 +150,12 @@ func newLinked(at *place, r *rand.Rand, clocked bool) (w *remote, err error) {
 	if w.line, err = at.take(k); err != nil {
 		return nil, err
 	}
-	w.tap = w.line.tap
+	w.tap, w.pool = w.line.tap, w.line.pool
 	w.quiet = func() error { return w.line.quiet(at.direct) }
 	w.free = func() error { return at.give(w.line) }
 	var read func() time.Time
 	if clocked {
-		if w.clk, read, err = newShared(time.Second); err != nil {
+		if w.clk, read, err = newShared(); err != nil {
 			return nil, err
 		}
 	}
@@ -204,17 +204,15 @@ func inPgledger(in func() *place, alter func(joiner) joiner) func(r *rand.Rand) 
 			if alter != nil {
 				l = alter(l)
 			}
-			spends, err := b.over(l)
-			if err == nil {
-				spends.join = joins(b, l, pool)
-			}
+			spends, err := b.joinable(l, pool)
 			return own, spends, err
 		}
 		l, spends, err := open(w.below[0], w.line.pool, alter)
 		if err != nil {
 			return nil, plan{}, err
 		}
-		w.ledgers = &ledgers{budget: b, open: []ledger.Ledger{l}, spends: spends, after: func() (ledger.Ledger, *budgets, error) {
+		w.spends = spends
+		w.ledgers = &ledgers{budget: b, open: []ledger.Ledger{l}, after: func() (ledger.Ledger, *budgets, error) {
 			return open(w.after, at.direct, nil)
 		}}
 		return w, planSpend(r, spendStyle{joins: at.timeout == 0, impatient: 4, strikes: w.strikes, sure: w.sure}), nil
@@ -227,9 +225,13 @@ type joiner interface {
 	With(tx pgx.Tx) ledger.Ledger
 }
 
-// joins returns the budgets of a ledger that joins a transaction of the caller's.
-func joins(b *budget, l joiner, pool *pgxpool.Pool) func(context.Context, func(*budgets) error) error {
-	return func(ctx context.Context, do func(*budgets) error) error {
+// joinable returns the budgets of a ledger that also joins transactions of the caller's.
+func (b *budget) joinable(l joiner, pool *pgxpool.Pool) (*budgets, error) {
+	spends, err := b.over(l)
+	if err != nil {
+		return nil, err
+	}
+	spends.join = func(ctx context.Context, do func(*budgets) error) error {
 		return within(ctx, pool, func(tx pgx.Tx) error {
 			joined, err := b.over(l.With(tx))
 			if err != nil {
@@ -238,6 +240,7 @@ func joins(b *budget, l joiner, pool *pgxpool.Pool) func(context.Context, func(*
 			return do(joined)
 		})
 	}
+	return spends, nil
 }
 
 // within runs fn in a transaction of the caller's. A commit without an answer has an unknown

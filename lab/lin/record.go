@@ -1,6 +1,8 @@
 package lin
 
 import (
+	"cmp"
+	"context"
 	"fmt"
 	"math"
 	"slices"
@@ -8,7 +10,10 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
+
 	"github.com/brimgo/brim/lab/internal/history"
+	"github.com/brimgo/brim/store"
 )
 
 // request is the input of a call.
@@ -132,9 +137,29 @@ func (r *recorder) unknown() int {
 	return r.lost
 }
 
-// done is the response of a call without an answer.
-type done struct{}
+// done is the response of a call that has no answer, or none but its failure.
+type done history.Failure
 
-func (done) String() string           { return "done" }
-func (done) failure() history.Failure { return "" }
-func (done) odd() string              { return "" }
+func (d done) String() string           { return cmp.Or(string(d), "done") }
+func (d done) failure() history.Failure { return history.Failure(d) }
+func (done) odd() string                { return "" }
+
+// callee carries out the calls of both kinds: on stores, and on a ledger.
+type callee struct {
+	stores []store.Store // clients take turns
+	bucket history.Bucket
+	pool   *pgxpool.Pool // for transactions of the caller's
+	spends *budgets
+}
+
+func (e *callee) do(ctx context.Context, client int, in request) response {
+	if q, ok := in.(spendRequest); ok {
+		return e.spends.call(ctx, q)
+	}
+	q, _ := in.(storeRequest)
+	s := e.stores[client%len(e.stores)]
+	if q.Kind == update || q.Kind == with {
+		return transact(ctx, s, e.pool, e.bucket, q)
+	}
+	return storeResponse{history.CallOn(ctx, s, e.bucket, q.Op)}
+}

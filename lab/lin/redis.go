@@ -46,7 +46,7 @@ func newReached(in *keyspace, r *rand.Rand, clocked bool) (w *remote, err error)
 		o.CallTimeout = in.patient
 	}
 	if clocked {
-		if w.clk, o.Clock, err = newShared(time.Second); err != nil {
+		if w.clk, o.Clock, err = newShared(); err != nil {
 			return nil, err
 		}
 	}

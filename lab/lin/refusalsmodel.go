@@ -65,7 +65,7 @@ func (m refusalsModel) step(before state, c *call) (after []state) {
 // refused checks a refusal from memory, with and without the room of calls that had not returned
 // when the refused call began.
 func (m refusalsModel) refused(b roomy, txn []history.Move, res history.Result, c *call) []state {
-	if m.estimate(b.content, txn, res, c.readings) != nil {
+	if m.estimate(b.content, txn, res, c.readings) {
 		return []state{b}
 	}
 	full := b.content
@@ -76,8 +76,28 @@ func (m refusalsModel) refused(b roomy, txn []history.Move, res history.Result, 
 			full.units[k].Held += max(0, r.all-r.level)
 		}
 	}
-	if m.estimate(full, txn, res, c.readings) != nil {
+	if m.estimate(full, txn, res, c.readings) {
 		return []state{b}
 	}
 	return nil
+}
+
+// estimate reports whether a refusal from memory is true: the store would have refused, too, at a
+// reading during the call, and its level was at least that of the answer. Level and time are only
+// lower bounds.
+func (m refusalsModel) estimate(b content, txn []history.Move, res history.Result, readings []int64) bool {
+	if res.Accepted {
+		return false
+	}
+	if readings == nil {
+		readings = []int64{max(b.time[txn[0].Key], res.At[0])}
+	}
+	for _, at := range readings {
+		next := m.leaked(b, txn, func(i int) int64 { return believed(b.time[txn[i].Key], at) })
+		want := history.Transact(next.units[:], m.limit(-m.rounding), txn)
+		if !want.Accepted && res.Levels[0] <= want.Levels[0]+m.rounding {
+			return true
+		}
+	}
+	return false
 }

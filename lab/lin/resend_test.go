@@ -12,7 +12,7 @@ func charged(began, over, used int64) *call {
 	f := figure{Used: used}
 	return &call{
 		in:    spendRequest{Verb: charge, Number: 1, Amount: 5},
-		out:   spendAnswer{Approved: true, Amount: 5, At: at(0), Figures: []figure{{}, f, f}},
+		out:   spendAnswer{Approved: true, Amount: 5, At: epoch, Figures: []figure{{}, f, f}},
 		began: began, over: over,
 	}
 }

@@ -51,19 +51,20 @@ func (r *rig) attempt() *attempt {
 	for k := range m.limits {
 		m.limits[k] = store.Limit{Capacity: 20}
 	}
-	return &attempt{rig: r, number: r.calls, m: m, bucket: bucketsOf(m.limits, prefix)}
+	bucket := bucketsOf(m.limits, prefix)
+	return &attempt{
+		rig: r, number: r.calls, m: m,
+		through: callee{stores: []store.Store{r.store}, bucket: bucket, pool: r.pool},
+		past:    callee{stores: []store.Store{r.sound}, bucket: bucket, pool: r.direct},
+	}
 }
 
 // spends has the attempt call ledgers.
 func (a *attempt) spends() (err error) {
 	b := &budget{Prefix: fmt.Sprintf("%08d-", a.number), Single: 100, Lifetime: 100, Window: 100, Length: time.Hour, TTL: time.Hour}
 	a.m = &spendModel{b}
-	if a.through, err = b.over(a.ledger); err != nil {
-		return err
-	}
-	a.through.join = joins(b, a.ledger, a.pool)
-	if a.past, err = b.over(a.soundLedger); err == nil {
-		a.past.join = joins(b, a.soundLedger, a.direct)
+	if a.through.spends, err = b.joinable(a.ledger, a.pool); err == nil {
+		a.past.spends, err = b.joinable(a.soundLedger, a.direct)
 	}
 	return err
 }
@@ -243,7 +244,7 @@ var pruneSpends = &special{
 }
 
 // chargeAll sends charges by one call.
-func (s *budgets) chargeAll(ctx context.Context, in []request) (all []spendAnswer) {
+func (s *budgets) chargeAll(ctx context.Context, in []request) (all []response) {
 	var list []spend.Request
 	for _, q := range in {
 		r, _ := q.(spendRequest)

@@ -1,13 +1,11 @@
 package lin
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
 	"time"
 
-	"github.com/brimgo/brim/lab/internal/history"
 	"github.com/brimgo/brim/spend/ledger"
 	"github.com/brimgo/brim/store"
 )
@@ -17,13 +15,12 @@ type fault func(w *remote, b *blow) error
 
 // remote is a store or a ledger on a server.
 type remote struct {
+	callee
 	m       model
 	clk     *clock        // nil if the server's clock decides
 	below   []store.Store // as of two processes
-	stores  []store.Store // of the clients, which take turns
 	after   store.Store   // whose connections nothing breaks; for the end
-	bucket  history.Bucket
-	prefix  string // of keys, if the stores have none
+	prefix  string        // of keys, if the stores have none
 	ends    []request
 	ledgers *ledgers // of a world with a ledger
 	faults  []fault
@@ -46,7 +43,6 @@ type remote struct {
 type ledgers struct {
 	budget *budget
 	open   []ledger.Ledger
-	spends *budgets
 	after  func() (ledger.Ledger, *budgets, error)
 }
 
@@ -56,18 +52,6 @@ func (w *remote) strike(b *blow) (request, error) {
 	return nil, w.faults[b.r.IntN(len(w.faults))](w, b)
 }
 func (w *remote) finals() []request { return w.ends }
-
-func (w *remote) do(ctx context.Context, client int, in request) response {
-	if q, ok := in.(spendRequest); ok {
-		return w.ledgers.spends.call(ctx, q)
-	}
-	q, _ := in.(storeRequest)
-	s := w.stores[client%len(w.stores)]
-	if q.Kind == update || q.Kind == with {
-		return transact(ctx, s, w.line.pool, w.bucket, q)
-	}
-	return storeResponse{history.CallOn(ctx, s, w.bucket, q.Op)}
-}
 
 // rest closes everything that the clients have used, and waits until nothing is under way. Until
 // then, the server can still carry out a call whose caller has gone.
@@ -86,7 +70,7 @@ func (w *remote) rest() (err error) {
 	w.stores = []store.Store{w.after}
 	if w.ledgers != nil {
 		var l ledger.Ledger
-		l, w.ledgers.spends, err = w.ledgers.after()
+		l, w.spends, err = w.ledgers.after()
 		w.ledgers.open = []ledger.Ledger{l}
 	}
 	return err

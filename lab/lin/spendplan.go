@@ -1,12 +1,10 @@
 package lin
 
 import (
-	"context"
 	"math/rand/v2"
 	"slices"
 	"time"
 
-	"github.com/brimgo/brim/spend/ledger"
 	"github.com/brimgo/brim/spend/memledger"
 )
 
@@ -127,30 +125,16 @@ func newBudget(r *rand.Rand) *budget {
 	}
 }
 
-// localSpend is a ledger in this process, with the history's clock.
-type localSpend struct {
-	*inProcess
-	l ledger.Ledger
-	b *budgets
-}
-
-func (w *localSpend) do(ctx context.Context, _ int, in request) response {
-	q, _ := in.(spendRequest)
-	return w.b.call(ctx, q)
-}
-
-func (w *localSpend) finals() []request { return allAccounts() }
-func (w *localSpend) close() error      { return w.l.Close() }
-
+// inMemledger returns a ledger in this process, with the history's clock.
 func inMemledger(r *rand.Rand) (world, plan, error) {
-	clk, read, err := newShared(time.Second)
+	clk, read, err := newShared()
 	if err != nil {
 		return nil, plan{}, err
 	}
 	b := newBudget(r)
 	l := memledger.New(&memledger.Options{Clock: read})
-	sender, err := b.over(l)
-	w := &localSpend{inProcess: &inProcess{m: &spendModel{b}, clk: clk}, l: l, b: sender}
+	w := &inProcess{m: &spendModel{b}, clk: clk, ends: allAccounts(), inner: l}
+	w.spends, err = b.over(l)
 	return w, planSpend(r, spendStyle{clock: true}), err
 }
 

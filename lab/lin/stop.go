@@ -163,20 +163,7 @@ func (c *stoppable) start(how ending) (err error) {
 func (c *stoppable) call(in request) {
 	rec := &c.b.h.rec
 	one := &call{client: clients, in: in, began: rec.stamp()}
-	var o Order
-	one.out = storeResponse{history.Answer{Err: history.Unknown}}
-	switch q := in.(type) {
-	case storeRequest:
-		o.Op = &q.Op
-	case spendRequest:
-		o.Spend, one.out = &q, spendAnswer{Err: history.Unknown}
-	}
-	switch r, ok := ask(c.p, o); {
-	case ok && r.Spend != nil:
-		one.out = *r.Spend
-	case ok:
-		one.out = storeResponse{*r.Answer}
-	}
+	one.out = ask(c.p, in, 0)
 	rec.finish(one)
 }
 

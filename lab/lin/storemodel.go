@@ -303,9 +303,6 @@ func (m *storeModel) transact(b content, txn []history.Move, res history.Result,
 		}
 		return nil
 	}
-	if res.Estimate {
-		return m.estimate(b, txn, res, readings)
-	}
 	for i, move := range txn {
 		if !m.possible(b, move.Key, res.At[i], readings) {
 			return nil
@@ -355,24 +352,4 @@ func (m *storeModel) read(b content, ks []int, res history.Result, readings []in
 		}
 	}
 	return []content{b}
-}
-
-// estimate checks a refusal that a wrapper gave from memory. The store would have refused, too, at
-// a reading during the call, and its level was at least that of the answer. Level and time are only
-// lower bounds.
-func (m *storeModel) estimate(b content, txn []history.Move, res history.Result, readings []int64) []content {
-	if res.Accepted {
-		return nil
-	}
-	if readings == nil {
-		readings = []int64{max(b.time[txn[0].Key], res.At[0])}
-	}
-	for _, at := range readings {
-		next := m.leaked(b, txn, func(i int) int64 { return believed(b.time[txn[i].Key], at) })
-		want := history.Transact(next.units[:], m.limit(-m.rounding), txn)
-		if !want.Accepted && res.Levels[0] <= want.Levels[0]+m.rounding {
-			return []content{b}
-		}
-	}
-	return nil
 }
