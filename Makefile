@@ -72,7 +72,7 @@ torture: ## for hours: 10^6 random operations per store, a million keys, a thous
 	BRIM_TORTURE=1 $(PGTEST) $(GO) -C lab test -count 1 -p 1 -v -timeout 4h $$($(GO) -C lab list ./... | grep -vE '/(itest|browser|release|soak)$$')
 
 soak: ## a subject at full load for SOAK, 4h by default: no resource may grow; each day another one, or SOAK_OF=bolt
-	SOAK=$${SOAK:-4h} $(GO) -C lab test -count 1 -v -timeout 24h -run TestFullLoad ./soak
+	SOAK=$${SOAK:-4h} $(GO) -C lab test -count 1 -v -timeout 24h ./soak
 
 browser: ## package ui in headless Chromium, in two minutes; BRIM_SCREENSHOTS=DIR keeps pictures
 	@chromium=$${BRIM_CHROMIUM:-$$(command -v chromium || command -v chromium-browser || command -v google-chrome || true)}; \

@@ -53,10 +53,6 @@ func (l *leak) open(t *testing.T, w *work) *subject {
 
 // TestCatch tests that the slopes show the leak of each resource, and no other.
 func TestCatch(t *testing.T) {
-	rounds := 45
-	if testing.Short() {
-		rounds = 27
-	}
 	for _, leaking := range []string{
 		"", "bytes of memory", "bytes on disk", "goroutines between rounds", "file descriptors", "connections",
 	} {
@@ -66,7 +62,7 @@ func TestCatch(t *testing.T) {
 			}
 			l := &leak{resource: leaking}
 			w := newWork(plan{
-				seed: newSeed(t), rounds: rounds, round: time.Minute, calls: 200, keys: 300, pace: 50,
+				seed: newSeed(t), rounds: 45, round: 20 * time.Millisecond, keys: 300,
 				limit: brim.Limit{Capacity: 100, LeakRate: 1}, scarce: brim.Limit{Capacity: 100, LeakRate: 1},
 			})
 			s := l.open(t, w)

@@ -28,67 +28,34 @@ func TestMain(m *testing.M) {
 // ample never refuses a call of these tests.
 var ample = brim.Limit{Capacity: 1e7, LeakRate: 1e7}
 
-// TestHour runs an hour of injected time, a minute a round. Buckets that have leaked empty are
-// pruned while the callers go on.
-func TestHour(t *testing.T) {
-	if testing.Short() {
-		t.Skip("-short leaves out the soak")
-	}
-	for _, c := range []struct {
-		name  string
-		open  opener
-		calls int // in a round
-		why   string
-	}{
-		{"memory", inMemory, 2000, "an empty bucket leaves nothing behind"},
-		{"wrapped", wrapped, 6000, "wrappers remember a bounded number of buckets, and allotments end"},
-		{"bolt", inFile, 500, "the file uses the pages of pruned buckets again"},
-		{"relaxed bolt", inRelaxedFile, 600, "the window of unwritten changes is bounded, too"},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			soak(t, c.open, plan{
-				why: c.why, seed: newSeed(t), rounds: 60, round: time.Minute, calls: c.calls, keys: 3000, pace: 500,
-				limit: brim.Limit{Capacity: 100, LeakRate: 1},
-				// Leaks half of the units that the callers ask for.
-				scarce: brim.Limit{Capacity: 100, LeakRate: float64(c.calls) * hotShare / 2 / 60},
-			})
-		})
-	}
-}
-
-// TestFullLoad runs stores at full load of real time: all of them for a minute each with
-// BRIM_TORTURE=1, or that of the day for the time of SOAK, as in SOAK=4h. SOAK_OF names
-// another one.
+// TestFullLoad runs the subject of the day at full load for the time of SOAK, as in SOAK=4h. SOAK_OF
+// names another subject.
 func TestFullLoad(t *testing.T) {
 	long := os.Getenv("SOAK")
-	if os.Getenv("BRIM_TORTURE") != "1" && long == "" {
-		t.Log("BRIM_TORTURE=1 adds a minute of real time for each store; SOAK=4h soaks one of them")
+	if long == "" {
+		t.Log("SOAK=4h soaks a subject for four hours")
 		return
 	}
-	subjects := realSubjects()
-	duration := time.Minute
-	if long != "" {
-		var err error
-		if duration, err = time.ParseDuration(long); err != nil || duration < time.Minute {
-			t.Fatalf("SOAK=%s: %v; want a time of at least 1m, like 4h", long, err)
-		}
-		subjects = ofDay(subjects, os.Getenv("SOAK_OF"), time.Now().YearDay())
-		if len(subjects) == 0 {
-			t.Fatalf("SOAK_OF=%s names no subject", os.Getenv("SOAK_OF"))
+	duration, err := time.ParseDuration(long)
+	if err != nil || duration < time.Minute {
+		t.Fatalf("SOAK=%s: %v; want a time of at least 1m, like 4h", long, err)
+	}
+	i := time.Now().YearDay() % len(subjects)
+	if name := os.Getenv("SOAK_OF"); name != "" {
+		if i = slices.IndexFunc(subjects, func(s named) bool { return s.name == name }); i < 0 {
+			t.Fatalf("SOAK_OF=%s names no subject", name)
 		}
 	}
-	seed := newSeed(t)
-	for _, c := range subjects {
-		t.Run(c.name, func(t *testing.T) {
-			// A sample follows each round. A long run takes one every 10 s.
-			round := min(10*time.Second, duration/60)
-			soak(t, c.open, plan{
-				why: c.why, seed: seed, rounds: int(duration / round), round: round, keys: 3000, pace: 500, real: true,
-				limit:  brim.Limit{Capacity: 100, LeakRate: 100},
-				scarce: brim.Limit{Capacity: 1000, LeakRate: 100},
-			})
+	c := subjects[i]
+	t.Run(c.name, func(t *testing.T) {
+		// A sample follows each round. A long run takes one every 10 s.
+		round := min(10*time.Second, duration/60)
+		soak(t, c.open, plan{
+			why: c.why, seed: newSeed(t), rounds: int(duration / round), round: round, keys: 3000, pace: 500,
+			limit:  brim.Limit{Capacity: 100, LeakRate: 100},
+			scarce: brim.Limit{Capacity: 1000, LeakRate: 100},
 		})
-	}
+	})
 }
 
 func newSeed(t *testing.T) harness.Seed {
@@ -100,36 +67,26 @@ func newSeed(t *testing.T) harness.Seed {
 	return seed
 }
 
-// realSubject is a subject of TestFullLoad.
-type realSubject struct {
+// named is a subject of TestFullLoad.
+type named struct {
 	name string
 	open opener
 	why  string
 }
 
-func realSubjects() []realSubject {
-	return []realSubject{
-		{"memory", inMemory, "an empty bucket leaves nothing behind"},
-		{"bolt", inFile, "the file uses the pages of pruned buckets again"},
-		{"relaxed", inRelaxedFile, "the window of unwritten changes is bounded, too"},
-		{"postgres", inPostgres, "a vacuumed table puts new rows where the pruned rows were"},
-		{"redis", inRedis, "the server's memory takes new buckets where the pruned ones were"},
-		{"lease", leased, "allotments end"},
-		{"refusals", refusing, "refusals of a bounded number of buckets are remembered"},
-		{"wrapped", wrapped, "wrappers remember a bounded number of buckets, and allotments end"},
-		{"spend over bolt", spendInFile, "entries and IDs that no window needs are pruned"},
-		{"spend over postgres", spendInPostgres, "entries and IDs that no window needs are pruned"},
-		{"queue", queued, "an item leaves nothing behind, whether it was released or given up"},
-		{"httplimit", served, "a request leaves nothing behind but a bucket, which is pruned"},
-	}
-}
-
-// ofDay returns the subject with that name, or, without a name, that of the day of the year.
-func ofDay(all []realSubject, name string, day int) []realSubject {
-	if name == "" {
-		return all[day%len(all):][:1]
-	}
-	return slices.DeleteFunc(all, func(s realSubject) bool { return s.name != name })
+var subjects = []named{
+	{"memory", inMemory, "an empty bucket leaves nothing behind"},
+	{"bolt", inFile, "the file uses the pages of pruned buckets again"},
+	{"relaxed", inRelaxedFile, "the window of unwritten changes is bounded, too"},
+	{"postgres", inPostgres, "a vacuumed table puts new rows where the pruned rows were"},
+	{"redis", inRedis, "the server's memory takes new buckets where the pruned ones were"},
+	{"lease", leased, "allotments end"},
+	{"refusals", refusing, "refusals of a bounded number of buckets are remembered"},
+	{"wrapped", wrapped, "wrappers remember a bounded number of buckets, and allotments end"},
+	{"spend over bolt", spendInFile, "entries and IDs that no window needs are pruned"},
+	{"spend over postgres", spendInPostgres, "entries and IDs that no window needs are pruned"},
+	{"queue", queued, "an item leaves nothing behind, whether it was released or given up"},
+	{"httplimit", served, "a request leaves nothing behind but a bucket, which is pruned"},
 }
 
 // plan tells how to soak a store.
@@ -138,12 +95,10 @@ type plan struct {
 	seed   harness.Seed
 	rounds int
 	round  time.Duration
-	calls  int        // in a round; unused in real time, where the callers make as many as they can
 	keys   int        // in use at once
 	pace   int        // number of keys that new keys replace in each round
 	limit  brim.Limit // of a tenant's bucket
 	scarce brim.Limit // of a bucket that everybody wants and that refuses many
-	real   bool       // real time passes; otherwise, the calls drive an injected clock
 }
 
 // After the warm-up, which is the first third of the rounds, resources may grow by this share
@@ -159,7 +114,7 @@ const (
 const minSlope = 10 * time.Minute
 
 // soak runs the plan. It compares the peaks in the second third of the rounds with those in the
-// last. In real time it also looks at the slopes, and judges those of a long run.
+// last, and judges the slopes of a long run.
 func soak(t *testing.T, open opener, p plan) {
 	before := goleak.IgnoreCurrent()
 	// The first clean-up to be registered runs last, after the pool was closed.
@@ -179,17 +134,15 @@ func soak(t *testing.T, open opener, p plan) {
 				r.name, was, is, p.why)
 		}
 	}
-	if p.real {
-		trends := slopes(samples[p.rounds/3:], s)
-		long := time.Duration(p.rounds)*p.round >= minSlope
-		for _, x := range trends {
-			if long && x.grows() {
-				t.Errorf("%s grow by %s per hour\nwhy: %s", x.name, x.perHour(), p.why)
-			}
+	trends := slopes(samples[p.rounds/3:], s)
+	long := time.Duration(p.rounds)*p.round >= minSlope
+	for _, x := range trends {
+		if long && x.grows() {
+			t.Errorf("%s grow by %s per hour\nwhy: %s", x.name, x.perHour(), p.why)
 		}
-		t.Logf("%s, %d calls, slopes per hour after the warm-up:\n%s",
-			path.Base(t.Name()), w.calls.Load(), trendTable(trends))
 	}
+	t.Logf("%s, %d calls, slopes per hour after the warm-up:\n%s",
+		path.Base(t.Name()), w.calls.Load(), trendTable(trends))
 	t.Logf("seed %d, %d calls, %d pruned; second third %+v, last third %+v",
 		p.seed, w.calls.Load(), w.pruned.Load(), second, last)
 	t.Log(s.duty.story())

@@ -192,7 +192,7 @@ func (s *spending) close() error { return errors.Join(s.ledger.Close(), s.subjec
 
 func spendInFile(t *testing.T, w *work) *subject {
 	s := inFile(t, w)
-	l, err := boltledger.New(s.store.(*bolt.Store), &boltledger.Options{Clock: w.clock()})
+	l, err := boltledger.New(s.store.(*bolt.Store), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

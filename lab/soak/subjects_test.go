@@ -11,11 +11,10 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/brimgo/brim/bolt"
-	"github.com/brimgo/brim/internal/pgtest"
 	"github.com/brimgo/brim/internal/redistest"
+	"github.com/brimgo/brim/lab/internal/pgstore"
 	"github.com/brimgo/brim/local"
 	"github.com/brimgo/brim/memory"
-	"github.com/brimgo/brim/migrations"
 	"github.com/brimgo/brim/postgres"
 	"github.com/brimgo/brim/redisstore"
 	"github.com/brimgo/brim/store"
@@ -51,28 +50,21 @@ func (s *subject) faster(second, last sample) float64 {
 	return float64(last.Calls) / float64(second.Calls)
 }
 
-// opener opens a store that uses the clock of w.
 type opener func(t *testing.T, w *work) *subject
 
 func noDisk(testing.TB) int64 { return 0 }
 
-// maxSkew is short in real time, so that an empty bucket expires within the minute.
-func maxSkew(w *work) time.Duration {
-	if w.real {
-		return time.Second
-	}
-	return store.DefaultMaxSkew
-}
+// maxSkew is so short that an empty bucket expires within the minute.
+const maxSkew = time.Second
 
-func inMemory(t *testing.T, w *work) *subject {
-	s := memory.New(&memory.Options{Clock: w.clock(), MaxSkew: maxSkew(w)})
-	return &subject{store: s, disk: noDisk}
+func inMemory(*testing.T, *work) *subject {
+	return &subject{store: memory.New(&memory.Options{MaxSkew: maxSkew}), disk: noDisk}
 }
 
 // wrapped puts both wrappers that remember buckets in front of a store in memory. Each has room
 // for fewer buckets than are in use.
 func wrapped(t *testing.T, w *work) *subject {
-	return &subject{store: refusalsOver(t, w, leasesOver(t, w)), disk: noDisk, leases: true, refuses: true}
+	return &subject{store: refusalsOver(t, leasesOver(t, w)), disk: noDisk, leases: true, refuses: true}
 }
 
 func leased(t *testing.T, w *work) *subject {
@@ -80,21 +72,19 @@ func leased(t *testing.T, w *work) *subject {
 }
 
 func refusing(t *testing.T, w *work) *subject {
-	return &subject{store: refusalsOver(t, w, inMemory(t, w).store), disk: noDisk, refuses: true}
+	return &subject{store: refusalsOver(t, inMemory(t, w).store), disk: noDisk, refuses: true}
 }
 
 func leasesOver(t *testing.T, w *work) store.Store {
-	// An injected clock advances by 10 ms with each call, so an allotment must last longer than
-	// by default.
-	l, err := local.Leases(inMemory(t, w).store, &local.LeasesOptions{Clock: w.clock(), Ahead: time.Second, MaxBuckets: 256})
+	l, err := local.Leases(inMemory(t, w).store, &local.LeasesOptions{Ahead: time.Second, MaxBuckets: 256})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return l
 }
 
-func refusalsOver(t *testing.T, w *work, below store.Store) store.Store {
-	s, err := local.Refusals(below, &local.RefusalsOptions{Clock: w.clock(), MaxBuckets: 1024})
+func refusalsOver(t *testing.T, below store.Store) store.Store {
+	s, err := local.Refusals(below, &local.RefusalsOptions{MaxBuckets: 1024})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,18 +94,18 @@ func refusalsOver(t *testing.T, w *work, below store.Store) store.Store {
 // fileStep is the number of bytes by which package bolt grows a file beyond its first mebibyte.
 const fileStep = 1 << 20
 
-func inFile(t *testing.T, w *work) *subject {
+func inFile(t *testing.T, _ *work) *subject {
 	path := filepath.Join(t.TempDir(), "limits.db")
-	s, err := bolt.Open(path, &bolt.Options{Clock: w.clock(), MaxSkew: maxSkew(w)})
+	s, err := bolt.Open(path, &bolt.Options{MaxSkew: maxSkew})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return &subject{store: s, disk: sizeOf(path), step: fileStep}
 }
 
-func inRelaxedFile(t *testing.T, w *work) *subject {
+func inRelaxedFile(t *testing.T, _ *work) *subject {
 	path := filepath.Join(t.TempDir(), "limits.db")
-	s, err := bolt.OpenRelaxed(path, &bolt.Options{Clock: w.clock(), MaxSkew: maxSkew(w)})
+	s, err := bolt.OpenRelaxed(path, &bolt.Options{MaxSkew: maxSkew})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -132,22 +122,14 @@ func sizeOf(path string) func(testing.TB) int64 {
 	}
 }
 
-func inPostgres(t *testing.T, w *work) *subject {
-	pool := pgtest.Pool(t)
-	schema := pgtest.Schema(t)
-	if err := migrations.Up(t.Context(), pool, &migrations.Options{Schema: schema}); err != nil {
-		t.Fatal(err)
-	}
-	s, err := postgres.New(pool, &postgres.Options{Schema: schema, Clock: w.clock(), MaxSkew: maxSkew(w)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	tables := tablesOf(t, pool, schema)
+func inPostgres(t *testing.T, _ *work) *subject {
+	pool, s := pgstore.New(t, postgres.Options{MaxSkew: maxSkew})
+	tables := tablesOf(t, pool)
 	return &subject{
 		store:       s,
 		step:        1 << 18,
 		connections: func() int { return int(pool.Stat().TotalConns()) },
-		disk:        func(t testing.TB) int64 { return schemaSize(t, pool, schema) },
+		disk:        func(t testing.TB) int64 { return sizeOfTables(t, pool) },
 		// By default, the server itself vacuums once a minute, and the test takes a minute.
 		tidy: func() error {
 			_, err := pool.Exec(t.Context(), `VACUUM `+tables)
@@ -159,9 +141,9 @@ func inPostgres(t *testing.T, w *work) *subject {
 // memoryStep is the number of bytes by which the buffers of a Redis's connections may grow.
 const memoryStep = 1 << 20
 
-func inRedis(t *testing.T, w *work) *subject {
+func inRedis(t *testing.T, _ *work) *subject {
 	client := redistest.NewServer(t).Client(t)
-	s, err := redisstore.New(client, &redisstore.Options{Clock: w.clock(), MaxSkew: maxSkew(w)})
+	s, err := redisstore.New(client, &redisstore.Options{MaxSkew: maxSkew})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -183,25 +165,25 @@ func inRedis(t *testing.T, w *work) *subject {
 	}
 }
 
-// tablesOf returns the tables of a schema, separated by commas.
-func tablesOf(t *testing.T, pool *pgxpool.Pool, schema string) (list string) {
+// tablesOf returns the tables of the pool's schema, separated by commas.
+func tablesOf(t *testing.T, pool *pgxpool.Pool) (list string) {
 	t.Helper()
-	const query = `SELECT string_agg(format('%I.%I', schemaname, tablename), ', ') FROM pg_tables WHERE schemaname = $1`
-	if err := pool.QueryRow(t.Context(), query, schema).Scan(&list); err != nil {
+	const query = `SELECT string_agg(quote_ident(tablename), ', ') FROM pg_tables WHERE schemaname = current_schema()`
+	if err := pool.QueryRow(t.Context(), query).Scan(&list); err != nil {
 		t.Fatal(err)
 	}
 	return list
 }
 
-// schemaSize returns the bytes of the tables of a schema, with their indexes. It does not use the
+// sizeOfTables returns the bytes of these tables, with their indexes. It does not use the
 // pool's QueryRow: each row that this method returned keeps its block of 128 connections of pgxpool
 // alive, so the heap would grow with the samples.
-func schemaSize(t testing.TB, pool *pgxpool.Pool, schema string) (n int64) {
+func sizeOfTables(t testing.TB, pool *pgxpool.Pool) (n int64) {
 	t.Helper()
-	const query = `SELECT sum(pg_total_relation_size(format('%I.%I', schemaname, tablename)::regclass))::bigint
-FROM pg_tables WHERE schemaname = $1`
+	const query = `SELECT sum(pg_total_relation_size(quote_ident(tablename)::regclass))::bigint
+FROM pg_tables WHERE schemaname = current_schema()`
 	err := pool.AcquireFunc(t.Context(), func(c *pgxpool.Conn) error {
-		return c.QueryRow(t.Context(), query, schema).Scan(&n)
+		return c.QueryRow(t.Context(), query).Scan(&n)
 	})
 	if err != nil {
 		t.Fatal(err)

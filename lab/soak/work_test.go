@@ -28,9 +28,6 @@ const (
 	fromAllotments = 0.2
 )
 
-// start is the first reading of an injected clock.
-var start = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-
 // work is the load of all callers on one store.
 type work struct {
 	plan
@@ -38,7 +35,6 @@ type work struct {
 	lim     *brim.Limiter
 	callers []*caller
 	began   time.Time
-	elapsed atomic.Int64 // nanoseconds of injected time
 	calls   atomic.Int64
 	pruned  atomic.Int64
 	in      atomic.Int64 // units that the scarce bucket admitted
@@ -98,34 +94,16 @@ func (b *buckets) story() string {
 		b.shareOfBound(), b.leased.Load(), b.asked.Load())
 }
 
-// clock returns the clock for the store's options: nil in real time, so that the store uses its
-// own.
-func (w *work) clock() func() time.Time {
-	if w.real {
-		return nil
-	}
-	return func() time.Time { return start.Add(time.Duration(w.elapsed.Load())) }
-}
-
 // run lets all callers work for a round, and prunes empty buckets meanwhile.
 func (w *work) run(t *testing.T, round int) {
 	t.Helper()
 	ctx, cancel := context.WithCancelCause(context.Background())
 	defer cancel(nil)
 	end := time.Now().Add(w.round)
-	left := atomic.Int64{}
-	left.Store(int64(w.plan.calls))
-	more := func() bool {
-		if w.real {
-			return time.Now().Before(end)
-		}
-		w.elapsed.Add(int64(w.round) / int64(w.plan.calls))
-		return left.Add(-1) >= 0
-	}
 	var all sync.WaitGroup
 	for _, c := range w.callers {
 		all.Go(func() {
-			for n := 0; ctx.Err() == nil && more(); n++ {
+			for ctx.Err() == nil && time.Now().Before(end) {
 				w.calls.Add(1)
 				if err := w.subject.duty.call(ctx, c, round); err != nil {
 					cancel(err)
@@ -260,13 +238,8 @@ func (w *work) most(limit brim.Limit) float64 {
 	return limit.Capacity + limit.LeakRate*w.passed().Seconds()
 }
 
-// passed returns the time since the load began: real time, or that of the injected clock.
-func (w *work) passed() time.Duration {
-	if w.real {
-		return time.Since(w.began)
-	}
-	return time.Duration(w.elapsed.Load())
-}
+// passed returns the time since the load began.
+func (w *work) passed() time.Duration { return time.Since(w.began) }
 
 func (b *buckets) check(t *testing.T) {
 	t.Helper()
