@@ -8,9 +8,8 @@ import (
 	"time"
 
 	"github.com/brimgo/brim"
-	"github.com/brimgo/brim/internal/pgtest"
+	"github.com/brimgo/brim/lab/internal/pgstore"
 	"github.com/brimgo/brim/memory"
-	"github.com/brimgo/brim/migrations"
 	"github.com/brimgo/brim/postgres"
 	"github.com/brimgo/brim/store"
 )
@@ -18,18 +17,10 @@ import (
 // backends are the stores that the overview is tried over.
 var backends = map[string]func(t *testing.T) store.Store{
 	"memory": func(t *testing.T) store.Store {
-		s := memory.New(nil)
-		return s
+		return memory.New(nil)
 	},
 	"postgres": func(t *testing.T) store.Store {
-		pool, schema := pgtest.Pool(t), pgtest.Schema(t)
-		if err := migrations.Up(t.Context(), pool, &migrations.Options{Schema: schema}); err != nil {
-			t.Fatal(err)
-		}
-		s, err := postgres.New(pool, &postgres.Options{Schema: schema})
-		if err != nil {
-			t.Fatal(err)
-		}
+		_, s := pgstore.New(t, postgres.Options{})
 		return s
 	},
 }

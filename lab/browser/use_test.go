@@ -59,7 +59,14 @@ func (b *tab) press(key, next string) {
 	b.wants(next)
 }
 
-// byKeyboard searches a bucket, blocks it and resets it, by the keyboard alone.
+// TestByKeyboard searches a bucket, blocks it and resets it by the keyboard alone: on a wide screen, on
+// a narrow one, and in a browser without script.
+func TestByKeyboard(t *testing.T) {
+	for _, l := range []look{{}, {width: 360}, {noScript: true}} {
+		t.Run(fmt.Sprintf("%+v", l), func(t *testing.T) { byKeyboard(t, l) })
+	}
+}
+
 func byKeyboard(t *testing.T, l look) {
 	p := newProgram(t)
 	p.populate(t)
@@ -110,12 +117,6 @@ func byKeyboard(t *testing.T, l look) {
 	}
 	b.quiet("status of 400")
 }
-
-func TestByKeyboard(t *testing.T)      { byKeyboard(t, look{}) }
-func TestByKeyboardPhone(t *testing.T) { byKeyboard(t, look{width: 360}) }
-
-// TestWithoutScript does the same in a browser without script.
-func TestWithoutScript(t *testing.T) { byKeyboard(t, look{noScript: true}) }
 
 // TestHostileKeys drains a bucket of each key, as a person with a mouse does.
 func TestHostileKeys(t *testing.T) {

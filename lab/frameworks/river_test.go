@@ -15,6 +15,8 @@ import (
 	"github.com/riverqueue/river/rivertype"
 
 	"github.com/brimgo/brim"
+	"github.com/brimgo/brim/lab/internal/pgstore"
+	"github.com/brimgo/brim/postgres"
 )
 
 // letter is a job.
@@ -48,7 +50,7 @@ func TestJobLimitErrors(t *testing.T) {
 // others are snoozed until their buckets have room, and nothing is worked twice.
 func TestJobLimit(t *testing.T) {
 	ctx := t.Context()
-	pool, buckets := database(t)
+	pool, buckets := pgstore.New(t, postgres.Options{})
 	driver := riverpgxv5.New(pool)
 	migrator, err := rivermigrate.New(driver, nil)
 	if err != nil {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/uptrace/bun"
 	"github.com/uptrace/bun/dialect/pgdialect"
@@ -16,42 +15,17 @@ import (
 	"github.com/brimgo/brim"
 	"github.com/brimgo/brim/internal/pgtest"
 	"github.com/brimgo/brim/lab/frameworks/notes"
-	"github.com/brimgo/brim/migrations"
+	"github.com/brimgo/brim/lab/internal/pgstore"
 	"github.com/brimgo/brim/postgres"
 )
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
 
-// database returns a pool whose connections use a new schema, and the buckets in it.
-func database(t *testing.T) (*pgxpool.Pool, *postgres.Store) {
-	t.Helper()
-	config, err := pgxpool.ParseConfig(pgtest.URL(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	schema := pgtest.Schema(t)
-	config.ConnConfig.RuntimeParams["search_path"] = schema
-	pool, err := pgxpool.NewWithConfig(t.Context(), config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(pool.Close)
-	if err := migrations.Up(t.Context(), pool, &migrations.Options{Schema: schema}); err != nil {
-		t.Fatal(err)
-	}
-	buckets, err := postgres.New(pool, &postgres.Options{Schema: schema})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = buckets.Close() })
-	return pool, buckets
-}
-
 // TestSQL inserts notes by sqlc, bun and gorm until the tenant's bucket is full. A refusal, and a
 // note that the table does not take, leave neither a row nor a charge.
 func TestSQL(t *testing.T) {
 	ctx := t.Context()
-	pool, buckets := database(t)
+	pool, buckets := pgstore.New(t, postgres.Options{})
 	if _, err := pool.Exec(ctx, notes.Schema); err != nil {
 		t.Fatal(err)
 	}

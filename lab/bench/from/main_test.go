@@ -38,6 +38,16 @@ func inMemory(t *testing.T) *brim.Limiter {
 	return brim.New(s, nil)
 }
 
+// admitsFive checks that five calls are admitted, and no sixth one.
+func admitsFive(t *testing.T, call func() error) {
+	t.Helper()
+	for i := range 6 {
+		if err := call(); (err == nil) != (i < 5) {
+			t.Errorf("call %d: %v", i, err)
+		}
+	}
+}
+
 // level checks that a bucket has a level, give or take the leak of the seconds that the test may
 // have taken.
 func level(t *testing.T, limiter *brim.Limiter, b brim.Bucket, want, slack float64) {
@@ -53,9 +63,5 @@ func level(t *testing.T, limiter *brim.Limiter, b brim.Bucket, want, slack float
 
 func TestOurs(t *testing.T) {
 	limiter := inMemory(t)
-	for i := range 6 {
-		if err := ours(t.Context(), limiter); (err == nil) != (i < 5) {
-			t.Errorf("call %d: %v", i, err)
-		}
-	}
+	admitsFive(t, func() error { return ours(t.Context(), limiter) })
 }

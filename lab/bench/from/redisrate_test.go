@@ -56,11 +56,7 @@ func TestRedisRate(t *testing.T) {
 	client := redistest.Client(t)
 	ctx, key := t.Context(), redistest.Prefix(t, client)+"user:42"
 	t.Cleanup(func() { client.Del(context.WithoutCancel(ctx), "rate:"+key) })
-	for i := range 6 {
-		if err := redisRate(ctx, client, key); (err == nil) != (i < 5) {
-			t.Errorf("call %d: %v", i, err)
-		}
-	}
+	admitsFive(t, func() error { return redisRate(ctx, client, key) })
 	limiter, err := openRedis(client)
 	if err != nil {
 		t.Fatal(err)

@@ -10,8 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/brimgo/brim"
-	"github.com/brimgo/brim/internal/pgtest"
-	"github.com/brimgo/brim/migrations"
+	"github.com/brimgo/brim/lab/internal/pgstore"
 	"github.com/brimgo/brim/postgres"
 )
 
@@ -68,32 +67,14 @@ func fromPecorino(ctx context.Context, pool *pgxpool.Pool, limiter *brim.Limiter
 	return err
 }
 
-// open returns a limiter over a PostgreSQL store, and a pool whose search path begins with a
-// schema of its own.
+// open returns a limiter over PostgreSQL, and a pool whose connections begin in its schema, which ddl
+// has filled.
 func open(t *testing.T, ddl string) (*pgxpool.Pool, *brim.Limiter) {
 	t.Helper()
-	schema := pgtest.Schema(t)
-	config, err := pgxpool.ParseConfig(pgtest.URL(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	config.ConnConfig.RuntimeParams["search_path"] = pgx.Identifier{schema}.Sanitize()
-	pool, err := pgxpool.NewWithConfig(t.Context(), config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(pool.Close)
-	if err := migrations.Up(t.Context(), pool, &migrations.Options{Schema: schema}); err != nil {
-		t.Fatal(err)
-	}
+	pool, s := pgstore.New(t, postgres.Options{})
 	if _, err := pool.Exec(t.Context(), ddl); err != nil {
 		t.Fatal(err)
 	}
-	s, err := postgres.New(pool, &postgres.Options{Schema: schema})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { s.Close() })
 	return pool, brim.New(s, nil)
 }
 

@@ -43,11 +43,7 @@ func TestThrottled(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i := range 6 {
-		if err := throttledLimiter(ctx, lim); (err == nil) != (i < 5) {
-			t.Errorf("call %d: %v", i, err)
-		}
-	}
+	admitsFive(t, func() error { return throttledLimiter(ctx, lim) })
 	limiter := inMemory(t)
 	bucket := brim.Over(5, time.Minute).For("user:42")
 	if err := fromThrottled(ctx, lim, limiter, bucket); err != nil {

@@ -29,11 +29,7 @@ func fromTimeRate(ctx context.Context, limiter *brim.Limiter, key string, lim *r
 
 func TestTimeRate(t *testing.T) {
 	lim := rate.NewLimiter(rate.Every(12*time.Second), 5)
-	for i := range 6 {
-		if err := timeRate(lim); (err == nil) != (i < 5) {
-			t.Errorf("call %d: %v", i, err)
-		}
-	}
+	admitsFive(t, func() error { return timeRate(lim) })
 	lim = rate.NewLimiter(rate.Every(time.Hour), 5)
 	lim.AllowN(time.Now(), 3)
 	limiter := inMemory(t)
