@@ -133,8 +133,6 @@ func TestClusterPrimaryCutOff(t *testing.T) {
 		defer wg.Wait()
 		defer stop()
 		others := func(b *filled) bool { return !b.cut }
-		everyone := func(*filled) bool { return true }
-
 		reach(t, all, everyone, (*filled).accepted, 50)
 		c.docker(t, "pause", cut)
 		reach(t, all, others, (*filled).accepted, 50)
@@ -153,15 +151,7 @@ func TestClusterPrimaryCutOff(t *testing.T) {
 		}
 		var sure, unknown, none int64
 		for _, b := range all {
-			states, err := alone.Read(t.Context(), b.bucket)
-			if err != nil {
-				t.Fatal(err)
-			}
-			least, most := b.sure.Load(), b.sure.Load()+b.unknown.Load()
-			if level := int64(states[0].Level); level < least || level > most {
-				t.Errorf("a bucket (cut off: %v) holds %d, want %d (acknowledged) to %d (with unknown outcomes)",
-					b.cut, level, least, most)
-			}
+			b.check(t, alone)
 			if b.cut {
 				sure, unknown, none = sure+b.sure.Load(), unknown+b.unknown.Load(), none+b.none.Load()
 			}
@@ -188,6 +178,20 @@ func (c *cluster) buckets(t *testing.T, client *redis.ClusterClient, prefix, add
 	return all
 }
 
+// check compares the level with the outcomes.
+func (b *filled) check(t *testing.T, s store.Store) {
+	t.Helper()
+	states, err := s.Read(t.Context(), b.bucket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	least, most := b.sure.Load(), b.sure.Load()+b.unknown.Load()
+	if level := int64(states[0].Level); level < least || level > most {
+		t.Errorf("a bucket (cut off: %v) holds %d, want %d (acknowledged) to %d (with unknown outcomes)",
+			b.cut, level, least, most)
+	}
+}
+
 // fill makes one call and counts its outcome.
 func (b *filled) fill(t *testing.T, s store.Store) {
 	ctx, cancel := context.WithTimeout(t.Context(), cutDeadline)
@@ -212,6 +216,8 @@ func (b *filled) fill(t *testing.T, s store.Store) {
 		t.Errorf("%v; want ErrUnknownOutcome or ErrUnavailable", err)
 	}
 }
+
+func everyone(*filled) bool { return true }
 
 func (b *filled) accepted() int64 { return b.sure.Load() }
 func (b *filled) failed() int64   { return b.unknown.Load() + b.none.Load() }

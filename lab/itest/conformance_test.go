@@ -17,89 +17,57 @@ import (
 	"github.com/brimgo/brim/store/storetest"
 )
 
-// usual is the size of a run. The tests of packages postgres and redisstore run the whole
-// numbers, on one version.
-var usual = storetest.Options{Operations: 5_000, Keys: 1_000}
-
 func TestConformance(t *testing.T) {
 	forEachVersion(t, postgreSQL, func(t *testing.T, v version) {
-		overPostgres(newServer(t, v.image).pool(t)).run(t, usual)
-	})
-}
-
-// overPostgres returns a harness that opens each new store in a schema of its own.
-func overPostgres(pool *pgxpool.Pool) *harness {
-	schemas := 0
-	return &harness{
-		name: func(t *testing.T) string {
+		pool, schemas := newServer(t, v.image).pool(t), 0
+		conform(t, func(t *testing.T) string {
 			schemas++
 			schema := fmt.Sprintf("brim_%d", schemas)
 			migrate(t, pool, schema)
 			return schema
-		},
-		open: func(t *testing.T, schema string, clock func() time.Time) store.Store {
+		}, func(t *testing.T, schema string, clock func() time.Time) store.Store {
 			return newStore(t, pool, postgres.Options{Schema: schema, Clock: clock})
-		},
-	}
+		})
+	})
 }
 
 // The buckets of a store are in one hash slot, so that any of them can be in one transaction.
 func TestClusterConformance(t *testing.T) {
 	forEachVersion(t, redisCluster, func(t *testing.T, v version) {
 		client := newCluster(t, v).client(t)
-		h := &harness{
-			name: func(t *testing.T) string { return "{limits}" + redistest.Prefix(t, client) },
-			open: func(t *testing.T, prefix string, clock func() time.Time) store.Store {
+		conform(t, func(t *testing.T) string { return "{limits}" + redistest.Prefix(t, client) },
+			func(t *testing.T, prefix string, clock func() time.Time) store.Store {
 				return newRedisStore(t, client, redisstore.Options{Prefix: prefix, Clock: clock})
-			},
-		}
-		h.run(t, usual)
+			})
 	})
 }
 
-// harness opens the stores of the conformance suite, each new one under a name of its own.
-type harness struct {
-	name func(t *testing.T) string
-	open func(t *testing.T, name string, clock func() time.Time) store.Store
-
-	mu    sync.Mutex
-	names map[store.Store]string
-}
-
-// run runs the suite. o has its numbers.
-func (h *harness) run(t *testing.T, o storetest.Options) {
-	h.names = make(map[store.Store]string)
-	o.OpenAt, o.Reopen = h.openAt, h.reopen
-	o.Peer = func(t *testing.T, s store.Store) store.Store { return h.over(t, h.nameOf(s), nil) }
-	storetest.Run(t, func(t *testing.T) store.Store { return h.openAt(t, nil) }, &o)
-}
-
-func (h *harness) openAt(t *testing.T, clock func() time.Time) store.Store {
-	t.Helper()
-	return h.over(t, h.name(t), clock)
-}
-
-func (h *harness) reopen(t *testing.T, s store.Store, clock func() time.Time) store.Store {
-	t.Helper()
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
+// conform runs the suite over stores, each new one under a name of its own. The tests of packages
+// postgres and redisstore run the whole numbers, on one version.
+func conform(t *testing.T, name func(*testing.T) string,
+	open func(t *testing.T, name string, clock func() time.Time) store.Store,
+) {
+	var names sync.Map // by store
+	over := func(t *testing.T, name any, clock func() time.Time) store.Store {
+		s := open(t, name.(string), clock)
+		names.Store(s, name)
+		return s
 	}
-	return h.over(t, h.nameOf(s), clock)
-}
-
-func (h *harness) over(t *testing.T, name string, clock func() time.Time) store.Store {
-	t.Helper()
-	s := h.open(t, name, clock)
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.names[s] = name
-	return s
-}
-
-func (h *harness) nameOf(s store.Store) string {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.names[s]
+	again := func(t *testing.T, s store.Store, clock func() time.Time) store.Store {
+		name, _ := names.Load(s)
+		return over(t, name, clock)
+	}
+	openAt := func(t *testing.T, clock func() time.Time) store.Store { return over(t, name(t), clock) }
+	storetest.Run(t, func(t *testing.T) store.Store { return openAt(t, nil) }, &storetest.Options{
+		Operations: 5_000, Keys: 1_000, OpenAt: openAt,
+		Reopen: func(t *testing.T, s store.Store, clock func() time.Time) store.Store {
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+			return again(t, s, clock)
+		},
+		Peer: func(t *testing.T, s store.Store) store.Store { return again(t, s, nil) },
+	})
 }
 
 func migrate(t *testing.T, pool *pgxpool.Pool, schema string) {
