@@ -67,7 +67,7 @@ func tracked(t *testing.T) []string {
 
 // released returns the go.mod that .ci/tag gives a module: it requires the version of the root, and
 // replaces nothing, because "go install" refuses a module that does.
-func released(t *testing.T, gomod []byte, version string) []byte {
+func released(t *testing.T, gomod []byte) []byte {
 	t.Helper()
 	f, err := modfile.Parse("go.mod", gomod, nil)
 	if err != nil {
@@ -101,16 +101,19 @@ func (f file) Open() (io.ReadCloser, error) {
 	return os.Open(f.path)
 }
 
+// version is that of the published modules.
+const version = "v0.1.0"
+
 // publish writes a module of the checkout, as its tag would publish it, to the directory of a
 // proxy.
-func publish(t *testing.T, proxy, dir, version string) {
+func publish(t *testing.T, proxy, dir string) {
 	t.Helper()
 	gomod, err := os.ReadFile(filepath.Join(root(t), dir, "go.mod"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if dir != "." {
-		gomod = released(t, gomod, version)
+		gomod = released(t, gomod)
 	}
 	var list []zip.File
 	for _, name := range tracked(t) {
@@ -168,10 +171,9 @@ func consuming(t *testing.T, proxy string) []string {
 // without a replace directive, and with the versions that the release sets. The command can be
 // installed.
 func TestConsumers(t *testing.T) {
-	const version = "v0.1.0"
 	proxy := t.TempDir()
 	for _, dir := range tagged {
-		publish(t, proxy, dir, version)
+		publish(t, proxy, dir)
 	}
 	environment := consuming(t, proxy)
 	for _, dir := range tagged {
