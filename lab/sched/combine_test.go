@@ -3,7 +3,6 @@ package sched
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"runtime"
 	"sync"
@@ -53,10 +52,10 @@ var combineSubject = &subject{
 // with the count.
 type combineWorld struct {
 	program
+	verdict
 	c *combine.Combiner[int, int]
 
 	mu       sync.Mutex
-	err      error
 	counts   [3]int
 	deciding [3]bool          // a flush has read the count and will write it
 	requests []combineRequest // by call
@@ -78,12 +77,6 @@ type combineRequest struct {
 }
 
 var errFate = errors.New("the request's own error")
-
-func (w *combineWorld) wrong(format string, args ...any) {
-	if w.err == nil {
-		w.err = fmt.Errorf(format, args...)
-	}
-}
 
 func (w *combineWorld) setup() (err error) {
 	o := &combine.Options{Lanes: w.config[0], MinBatch: w.config[1], MaxBatch: w.config[2]}

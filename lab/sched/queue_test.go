@@ -3,7 +3,6 @@ package sched
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"runtime"
 	"slices"
@@ -48,11 +47,11 @@ var queueLimit = store.Limit{Capacity: 3, LeakRate: 1000}
 type queueWorld struct {
 	program
 	*fillLog
+	verdict
 	q        *queue.Queue[int]
 	answers  []queueAnswer // by call; the last is that of finish
 	releases []release
 	end      chan struct{}
-	err      error
 }
 
 type queueAnswer struct {
@@ -64,12 +63,6 @@ type queueAnswer struct {
 type release struct {
 	item       int
 	begun, end time.Duration
-}
-
-func (w *queueWorld) wrong(format string, args ...any) {
-	if w.err == nil {
-		w.err = fmt.Errorf(format, args...)
-	}
 }
 
 func (w *queueWorld) setup() (err error) {

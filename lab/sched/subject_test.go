@@ -68,6 +68,15 @@ type world interface {
 	check() error
 }
 
+// verdict is the first error that a world finds.
+type verdict struct{ err error }
+
+func (v *verdict) wrong(format string, args ...any) {
+	if v.err == nil {
+		v.err = fmt.Errorf(format, args...)
+	}
+}
+
 // act carries out the calls of one actor.
 func (p program) act(w world, actor int) {
 	for i, c := range p.calls {
