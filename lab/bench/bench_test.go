@@ -23,50 +23,12 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-func TestSubjects(t *testing.T) {
-	all := subjects()
-	seen := make(map[string]bool)
-	for _, s := range all {
-		if seen[s.name] {
-			t.Errorf("two subjects are called %s", s.name)
-		}
-		seen[s.name] = true
-	}
-	for _, s := range all {
-		if !seen[s.against] {
-			t.Errorf("%s is compared with %q, which does not exist", s.name, s.against)
-		}
-	}
-	chosen, err := choose(all, "ulule, brim bolt relaxed")
-	var got []string
-	for _, s := range chosen {
-		got = append(got, s.name)
-	}
-	want := []string{
-		"brim bolt relaxed", "x/time/rate", "redis_rate, AOF always", "ulule/limiter, AOF always",
-	}
-	if err != nil || !slices.Equal(got, want) {
-		t.Errorf("chosen: %q, %v; want %q: the subjects that they are compared with are measured, too", got, err, want)
-	}
-	for _, c := range withReferences(all) {
-		if c.group == naive {
-			t.Errorf("a check measures %s, with which nothing of brim is compared", c.name)
-		}
-	}
-	b := &bench{}
-	for _, w := range checkedWorkloads(2) {
-		if !slices.Contains(b.workloads(2), w) {
-			t.Errorf("%s is compared, but a whole run does not measure it", w)
-		}
-	}
-}
-
 // measured runs the command, and returns its results and its report.
 func measured(t *testing.T, log io.Writer, args ...string) (r results, report string, err error) {
 	t.Helper()
 	out := t.TempDir()
 	var printed strings.Builder
-	err = run(t.Context(), append([]string{"-out", out, "-dir", t.TempDir(), "-quick"}, args...), &printed, log)
+	err = run(t.Context(), append([]string{"-out", out, "-quick"}, args...), &printed, log)
 	text, readErr := os.ReadFile(filepath.Join(out, "results.json"))
 	if readErr == nil {
 		readErr = json.Unmarshal(text, &r)

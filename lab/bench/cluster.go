@@ -4,10 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"strconv"
-	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/go-redis/redis_rate/v10"
@@ -105,22 +104,11 @@ func keysOn(ctx context.Context, r *redisServers, primaries int) (keys []string,
 	return keys, nil
 }
 
-// ownTime returns the CPU time of this process in seconds. It reads the fields utime and stime of
-// /proc/self/stat, in hundredths of a second; see proc(5).
-func ownTime(context.Context) (sum float64, err error) {
-	stat, err := os.ReadFile("/proc/self/stat")
-	fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:])) // the name of a program may have spaces
-	if len(fields) < 13 {
-		return 0, errors.Join(err, errors.New("/proc/self/stat does not tell the CPU time"))
-	}
-	for _, field := range fields[11:13] {
-		ticks, err := strconv.ParseFloat(field, 64)
-		if err != nil {
-			return 0, err
-		}
-		sum += ticks / 100
-	}
-	return sum, nil
+// ownTime returns the CPU time of this process in seconds.
+func ownTime(context.Context) (float64, error) {
+	var used syscall.Rusage
+	err := syscall.Getrusage(syscall.RUSAGE_SELF, &used)
+	return time.Duration(used.Utime.Nano() + used.Stime.Nano()).Seconds(), err
 }
 
 // beside has another process send GET 1,000 times a second to a server, while brim or redis_rate

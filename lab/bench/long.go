@@ -91,7 +91,7 @@ func (b *bench) sustainedOf(ctx context.Context, buckets int) (err error) {
 	}
 	of.keys = names("tenant:%d", buckets)
 	b.say("sustained: creating %d buckets in each file", buckets)
-	open, _, err := of.opens(ctx, slices.DeleteFunc(subjects(), func(s *subject) bool {
+	open, err := of.opens(ctx, slices.DeleteFunc(subjects(), func(s *subject) bool {
 		return s.name != boltName && s.name != boltUpdate
 	}))
 	defer func() { err = errors.Join(err, closeAll(open), os.RemoveAll(of.dir)) }()

@@ -2,8 +2,7 @@
 //
 //	go run . [OPTION]... [PART]...
 //
-// It starts the servers that it needs, PostgreSQL and Redis, and skips a subject whose server is
-// missing. Each round has one trial of every subject, so other work of the machine weighs on all of
+// It starts the servers that it needs, PostgreSQL and Redis. Each round has one trial of every subject, so other work of the machine weighs on all of
 // them. It prints a Markdown table for each workload, and with -out it also writes them to
 // results.md, and every round to results.json. These are the parts, the first four of them by
 // default:
@@ -97,12 +96,10 @@ type bench struct {
 
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err error) {
 	b := &bench{}
-	var dir string
 	var length duration.Value
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	flags.StringVar(&b.out, "out", "", "directory for results.json and results.md; it is created")
-	flags.StringVar(&dir, "dir", "", "directory for the files of bbolt; the default is the system's directory for temporary files")
 	flags.StringVar(&b.only, "only", "",
 		"measure only subjects whose names contain one of these words, with commas between, and their references")
 	flags.StringVar(&b.cell, "cell", "",
@@ -162,7 +159,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 		}
 		chosen = withReferences(chosen)
 	}
-	if b.env, err = newEnv(dir, stderr); err != nil {
+	if b.env, err = newEnv(stderr); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, closeAll(b.open), b.close()) }()

@@ -18,7 +18,6 @@ type results struct {
 	Machine []string `json:"machine"` // and the versions of Go and of the servers
 	Quick   bool     `json:"quick"`
 	Rows    []*row   `json:"rows"`
-	Skipped []string `json:"skipped,omitempty"`     // subjects whose servers are missing
 	Broken  []string `json:"broken,omitempty"`      // bounds that a subject promises
 	Ended   string   `json:"ended_early,omitempty"` // the reason why the run ended early
 }
@@ -99,9 +98,6 @@ func (r *results) markdown() string {
 	b.WriteString("# brim and its peers\n\n")
 	for _, line := range r.Machine {
 		fmt.Fprintf(&b, "- %s\n", line)
-	}
-	for _, name := range r.Skipped {
-		fmt.Fprintf(&b, "- **Skipped: %s**, because its server is missing\n", name)
 	}
 	if r.Quick {
 		b.WriteString("- This was a quick run. Its rounds are too few and too short to judge by.\n")

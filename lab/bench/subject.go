@@ -108,26 +108,26 @@ func choose(all []*subject, only string) ([]*subject, error) {
 	return slices.DeleteFunc(slices.Clone(all), func(s *subject) bool { return !wanted[s.name] }), nil
 }
 
-// opens opens subjects, and starts the servers that they need. It skips a subject whose server does
-// not start.
-func (e *env) opens(ctx context.Context, all []*subject) (open []*opened, skipped []string, err error) {
+// opens opens subjects, and starts the servers that they need.
+func (e *env) opens(ctx context.Context, all []*subject) (open []*opened, err error) {
 	for _, s := range all {
-		if s.server != "" && e.start(ctx, s.server) != nil {
-			skipped = append(skipped, s.name)
-			continue
+		if s.server != "" {
+			if err := e.start(ctx, s.server); err != nil {
+				return open, err
+			}
 		}
 		e.say("opening %s", s.name)
 		t, err := s.open(ctx, e)
 		if err != nil {
-			return open, skipped, fmt.Errorf("%s: %w", s.name, err)
+			return open, fmt.Errorf("%s: %w", s.name, err)
 		}
 		o := &opened{s, t, e}
 		open = append(open, o)
 		if err := o.fill(ctx); err != nil {
-			return open, skipped, fmt.Errorf("%s: filling: %w", s.name, err)
+			return open, fmt.Errorf("%s: filling: %w", s.name, err)
 		}
 	}
-	return open, skipped, ctx.Err()
+	return open, ctx.Err()
 }
 
 // fill fills the buckets of a subject. The first calls create them, and the full ones are full
@@ -236,7 +236,7 @@ func (b *bench) opening(ctx context.Context) (err error) {
 	if b.open != nil {
 		return nil
 	}
-	b.open, b.Skipped, err = b.opens(ctx, b.chosen)
+	b.open, err = b.opens(ctx, b.chosen)
 	// A request brings its own copy of a key. If a map gets the string that it stores, it compares
 	// only the address and does not read the string.
 	b.rename()

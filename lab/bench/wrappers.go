@@ -178,14 +178,13 @@ func (w *leaseWork) Fill(o Order, found *Outcome) error {
 	time.Sleep(time.Until(begin))
 	err := forEach(leaseCallers, leaseCallers, func(int) error {
 		// Each caller has counters of its own, because shared counters would slow the callers down.
-		c := caller{lim: lim, bucket: o.Limit.For(o.Key), begin: begin, spans: admitted{}}
-		c.slots = make([]uint32, (o.For+time.Second)/slot)
+		c := caller{lim: lim, bucket: o.Limit.For(o.Key), begin: begin, admitted: admitted{}}
 		err := c.work(o.For)
 		mu.Lock()
 		defer mu.Unlock()
 		found.Refused += c.refused
 		found.Estimates += c.estimates
-		found.Admitted.add(c.all())
+		found.Admitted.add(c.admitted)
 		return err
 	})
 	found.Elapsed = time.Since(begin)
@@ -197,8 +196,7 @@ type caller struct {
 	lim                *brim.Limiter
 	bucket             brim.Bucket
 	begin              time.Time
-	slots              []uint32 // units of calls and bursts that began and ended in one slot
-	spans              admitted // units of the others
+	admitted           admitted
 	refused, estimates uint64
 }
 
@@ -209,7 +207,7 @@ const burst = 16
 func (c *caller) work(length time.Duration) error {
 	ctx := context.Background()
 	for before := time.Since(c.begin); before < length; {
-		units := uint32(0)
+		units := uint64(0)
 		for range burst {
 			st, err := c.lim.TryFillup(ctx, c.bucket, 1)
 			if err != nil {
@@ -239,23 +237,8 @@ func (c *caller) work(length time.Duration) error {
 const unsure = 10 * time.Microsecond
 
 // note counts units that were admitted between two times.
-func (c *caller) note(before, after time.Duration, units uint32) {
-	first, last := int(max(0, before-unsure)/slot), int((after+unsure)/slot)
-	if first == last && first < len(c.slots) {
-		c.slots[first] += units
-	} else {
-		c.spans[span{first, last}] += uint64(units)
-	}
-}
-
-// all returns all admitted units.
-func (c *caller) all() admitted {
-	for i, n := range c.slots {
-		if n > 0 {
-			c.spans[span{i, i}] += uint64(n)
-		}
-	}
-	return c.spans
+func (c *caller) note(before, after time.Duration, units uint64) {
+	c.admitted[span{int(max(0, before-unsure) / slot), int((after + unsure) / slot)}] += units
 }
 
 const (
