@@ -16,6 +16,7 @@ import (
 	"github.com/brimgo/brim"
 	"github.com/brimgo/brim/internal/load"
 	"github.com/brimgo/brim/lab/internal/child"
+	"github.com/brimgo/brim/lab/internal/windows"
 	"github.com/brimgo/brim/local"
 	"github.com/brimgo/brim/postgres"
 	"github.com/brimgo/brim/redisstore"
@@ -51,7 +52,7 @@ type Order struct {
 
 // Outcome is the figures of a process.
 type Outcome struct {
-	Admitted  admitted
+	Admitted  windows.Admitted
 	Refused   uint64
 	Estimates uint64        // admitted or refused units that were decided from a lease
 	Elapsed   time.Duration // from Begin to the last answer
@@ -111,18 +112,18 @@ func (b *bench) leaseTrial(o Order, all []*child.Process, to *row) error {
 	if err := forEach(len(all), len(all), func(i int) error { return all[i].Call("Fill", &o, &found[i]) }); err != nil {
 		return err
 	}
-	sum := Outcome{Admitted: admitted{}}
+	sum := Outcome{Admitted: windows.Admitted{}}
 	for _, one := range found {
-		sum.Admitted.add(one.Admitted)
+		sum.Admitted.Add(one.Admitted)
 		sum.Refused += one.Refused
 		sum.Estimates += one.Estimates
 		sum.Elapsed = max(sum.Elapsed, one.Elapsed)
 	}
-	closest, err := within(sum.Admitted, o.Limit)
+	closest, err := sum.Admitted.Within(o.Limit)
 	if err != nil {
 		return err
 	}
-	let := sum.Admitted.total()
+	let := sum.Admitted.Total()
 	calls := float64(max(1, let+sum.Refused))
 	to.add(rateFigure, calls/sum.Elapsed.Seconds())
 	to.add("accepted %", 100*float64(let)/calls)
@@ -173,18 +174,18 @@ func (w *leaseWork) Fill(o Order, found *Outcome) error {
 		lim = brim.New(w.s, nil)
 	}
 	begin := time.Now().Add(time.Until(o.Begin)) // with a reading of the monotonic clock
-	found.Admitted = admitted{}
+	found.Admitted = windows.Admitted{}
 	var mu sync.Mutex
 	time.Sleep(time.Until(begin))
 	err := forEach(leaseCallers, leaseCallers, func(int) error {
 		// Each caller has counters of its own, because shared counters would slow the callers down.
-		c := caller{lim: lim, bucket: o.Limit.For(o.Key), begin: begin, admitted: admitted{}}
+		c := caller{lim: lim, bucket: o.Limit.For(o.Key), begin: begin, admitted: windows.Admitted{}}
 		err := c.work(o.For)
 		mu.Lock()
 		defer mu.Unlock()
 		found.Refused += c.refused
 		found.Estimates += c.estimates
-		found.Admitted.add(c.admitted)
+		found.Admitted.Add(c.admitted)
 		return err
 	})
 	found.Elapsed = time.Since(begin)
@@ -196,7 +197,7 @@ type caller struct {
 	lim                *brim.Limiter
 	bucket             brim.Bucket
 	begin              time.Time
-	admitted           admitted
+	admitted           windows.Admitted
 	refused, estimates uint64
 }
 
@@ -225,20 +226,11 @@ func (c *caller) work(length time.Duration) error {
 		}
 		after := time.Since(c.begin)
 		if units > 0 {
-			c.note(before, after, units)
+			c.admitted.Note(before, after, units)
 		}
 		before = after
 	}
 	return nil
-}
-
-// unsure widens each span on both sides. The processes read the same clock at different moments,
-// and the servers return whole microseconds.
-const unsure = 10 * time.Microsecond
-
-// note counts units that were admitted between two times.
-func (c *caller) note(before, after time.Duration, units uint64) {
-	c.admitted[span{int(max(0, before-unsure) / slot), int((after + unsure) / slot)}] += units
 }
 
 const (

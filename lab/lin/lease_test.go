@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/brimgo/brim/lab/internal/child"
 	"github.com/brimgo/brim/lab/internal/harness"
+	"github.com/brimgo/brim/lab/internal/windows"
 	"github.com/brimgo/brim/store"
 )
 
@@ -20,32 +20,6 @@ var leasedLimit = store.Limit{Capacity: 4000, LeakRate: 1000}
 
 // leaseEnds is the time after which an allotment has expired; see package local.
 const leaseEnds = time.Second
-
-// grant is a call that was accepted, with the time before and after it.
-type grant struct {
-	from, to int64 // nanoseconds since the Unix epoch
-	units    float64
-}
-
-// excess returns by how much the grants that lie wholly in some window exceed the bucket's bound
-// for the window. It is negative if they keep to it.
-func excess(grants []grant) float64 {
-	worst := -leasedLimit.Capacity
-	byEnd := slices.Clone(grants)
-	slices.SortFunc(byEnd, func(a, b grant) int { return int(a.to - b.to) })
-	for _, first := range grants {
-		sum := 0.0
-		for _, g := range byEnd {
-			if g.from < first.from {
-				continue
-			}
-			sum += g.units
-			length := time.Duration(g.to - first.from).Seconds()
-			worst = max(worst, sum-leasedLimit.Capacity-leasedLimit.LeakRate*length)
-		}
-	}
-	return worst
-}
 
 // TestLease stops a client that holds an allotment until the allotment has expired. Others fill the
 // bucket meanwhile. Then the client goes on, and all together must not get more than the bucket
@@ -61,11 +35,11 @@ func TestLease(t *testing.T) {
 		fromLease := 0
 		for ; !meter.Spent() && !t.Failed(); meter.Done++ {
 			part := seed.Part(meter.Done)
-			over, served, err := stopLease(t.Context(), in(), fmt.Sprint("sound ", meter.Done), part.Rand(), false)
+			share, served, err := stopLease(t.Context(), in(), fmt.Sprint("sound ", meter.Done), part.Rand(), false)
 			fromLease += served
-			if err != nil || over > 0 {
-				t.Errorf("the processes were granted %v units more than the bucket allows, %v\nrepeat: %s",
-					over, err, part.Repeat("lin", "TestLease/stops"))
+			if err != nil || share > 1 {
+				t.Errorf("the processes were granted %v of the bound of a window, %v\nrepeat: %s",
+					share, err, part.Repeat("lin", "TestLease/stops"))
 			}
 		}
 		if fromLease == 0 {
@@ -75,12 +49,12 @@ func TestLease(t *testing.T) {
 	})
 	t.Run("catches a lease that does not look at its expiry", func(t *testing.T) {
 		for n := range 10 {
-			over, _, err := stopLease(t.Context(), in(), fmt.Sprint("defect ", n), harness.Seed(1).Part(n).Rand(), true)
+			share, _, err := stopLease(t.Context(), in(), fmt.Sprint("defect ", n), harness.Seed(1).Part(n).Rand(), true)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if over > 0 {
-				t.Logf("caught after %d stops: %v units over the bound", n+1, over)
+			if share > 1 {
+				t.Logf("caught after %d stops: %v of the bound", n+1, share)
 				return
 			}
 		}
@@ -88,9 +62,9 @@ func TestLease(t *testing.T) {
 	})
 }
 
-// stopLease stops a client with a lease once. It returns the excess, and how many units the client
-// took from its lease.
-func stopLease(ctx context.Context, at *place, key string, pick *rand.Rand, lazy bool) (over float64, fromLease int, err error) {
+// stopLease stops a client with a lease once. It returns the largest share of its bound that a window
+// has granted, and how many units the client took from its lease.
+func stopLease(ctx context.Context, at *place, key string, pick *rand.Rand, lazy bool) (share float64, fromLease int, err error) {
 	p, err := child.Start("lin", Setting{
 		URL: at.url + "&synchronous_commit=off", Schema: at.schema, Lease: true, Lazy: lazy,
 		Buckets: []store.Bucket{leasedLimit.For(key)},
@@ -105,17 +79,16 @@ func stopLease(ctx context.Context, at *place, key string, pick *rand.Rand, lazy
 	}
 	defer func() { _ = sound.Close() }()
 	var done atomic.Bool
-	var grants []grant
+	begin, granted := time.Now(), windows.Admitted{}
 	client := make(chan struct{})
 	go func() { // asks for a unit every millisecond
 		defer close(client)
 		one := fillOne(0, 1, 0, store.IfFits)
 		for ; !done.Load(); time.Sleep(time.Millisecond) {
-			g := grant{from: time.Now().UnixNano(), units: 1}
+			before := time.Since(begin)
 			a, ok := ask(p, one, 0).(storeResponse)
-			g.to = time.Now().UnixNano()
 			if ok && len(a.Results) > 0 && a.Results[0].Accepted {
-				grants = append(grants, g)
+				granted.Note(before, time.Since(begin), 1)
 				if a.Results[0].Estimate {
 					fromLease++
 				}
@@ -128,39 +101,42 @@ func stopLease(ctx context.Context, at *place, key string, pick *rand.Rand, lazy
 	}
 	// The bucket drains meanwhile, so that the units of the allotment do not fill it any more.
 	time.Sleep(leaseEnds + leaseEnds/10)
-	others, err := fillFor(ctx, sound, key, leaseEnds/4)
-	if err != nil {
+	others := windows.Admitted{}
+	if err := fillFor(ctx, sound, key, leaseEnds/4, begin, others); err != nil {
 		return 0, 0, err
 	}
 	if err := p.Signal(syscall.SIGCONT); err != nil {
 		return 0, 0, err
 	}
-	more, err := fillFor(ctx, sound, key, leaseEnds/2)
+	err = fillFor(ctx, sound, key, leaseEnds/2, begin, others)
 	done.Store(true)
 	<-client
-	return excess(slices.Concat(grants, others, more)), fromLease, err
+	if err != nil {
+		return 0, 0, err
+	}
+	granted.Add(others)
+	share, err = granted.Within(leasedLimit)
+	return share, fromLease, err
 }
 
 // fillFor fills the bucket to the rim again and again for some time.
-func fillFor(ctx context.Context, s store.Store, key string, d time.Duration) ([]grant, error) {
-	var grants []grant
-	for _, units := range []float64{1000, 100, 10} { // fast at first
+func fillFor(ctx context.Context, s store.Store, key string, d time.Duration, begin time.Time, granted windows.Admitted) error {
+	for _, units := range []uint64{1000, 100, 10} { // fast at first
 		for end := time.Now().Add(d); time.Now().Before(end); {
-			g := grant{from: time.Now().UnixNano(), units: units}
-			st, err := s.Fill(ctx, store.Op{Bucket: leasedLimit.For(key), Amount: units})
-			if err != nil {
-				return nil, err
+			before := time.Since(begin)
+			st, err := s.Fill(ctx, store.Op{Bucket: leasedLimit.For(key), Amount: float64(units)})
+			switch {
+			case err != nil:
+				return err
+			case st.Accepted:
+				granted.Note(before, time.Since(begin), units)
+				continue
 			}
-			if !st.Accepted && units > 10 {
+			if units > 10 {
 				break
 			}
-			if st.Accepted {
-				g.to = time.Now().UnixNano()
-				grants = append(grants, g)
-			} else {
-				time.Sleep(time.Millisecond)
-			}
+			time.Sleep(time.Millisecond)
 		}
 	}
-	return grants, nil
+	return nil
 }
