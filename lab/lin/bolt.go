@@ -57,7 +57,7 @@ func (w *killed) setClock(now int64) error {
 	p := w.p
 	w.mu.Unlock()
 	if p != nil {
-		_ = p.Call("Do", &Order{Now: now}, new(Reply)) // if it has been killed, the next one begins with now
+		_ = p.Call("Tick", now, nil) // if it has been killed, the next one begins with now
 	}
 	return nil
 }

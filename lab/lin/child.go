@@ -39,9 +39,8 @@ type Setting struct {
 	Lazy        bool // the clock of the leases stops with the process: a defect
 }
 
-// Order is an order to the child: a call, or a value of the clock.
+// Order is a call for the child to carry out.
 type Order struct {
-	Now      int64
 	In       request
 	Patience time.Duration
 }
@@ -65,32 +64,10 @@ func works() map[string]io.Closer {
 }
 
 // Open opens the store.
-func (v *server) Open(s Setting, _ *struct{}) error {
-	v.Setting = s
+func (v *server) Open(setting Setting, _ *struct{}) error {
+	v.Setting = setting
 	v.bucket = func(k int) store.Bucket { return v.Buckets[k] }
 	v.now.Store(v.Now)
-	return v.open()
-}
-
-func (v *server) Close() error { return v.stores[0].Close() }
-
-// Do carries out an order.
-func (v *server) Do(o Order, r *Reply) error {
-	if o.Now != 0 {
-		v.now.Store(o.Now)
-		return nil
-	}
-	ctx := context.Background()
-	if o.Patience > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, o.Patience)
-		defer cancel()
-	}
-	r.Out = v.do(ctx, 0, o.In)
-	return nil
-}
-
-func (v *server) open() error {
 	clock := func() time.Time { return time.UnixMicro(v.now.Load()) }
 	o := &bolt.Options{Clock: clock, RelaxedWindow: v.Window, NoJournal: v.Segment == 0}
 	if v.Segment > 0 {
@@ -121,6 +98,26 @@ func (v *server) open() error {
 	}
 	v.spends, err = v.Budget.over(l)
 	return err
+}
+
+func (v *server) Close() error { return v.stores[0].Close() }
+
+// Tick sets the clock.
+func (v *server) Tick(now int64, _ *struct{}) error {
+	v.now.Store(now)
+	return nil
+}
+
+// Do carries out a call.
+func (v *server) Do(o Order, r *Reply) error {
+	ctx := context.Background()
+	if o.Patience > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, o.Patience)
+		defer cancel()
+	}
+	r.Out = v.do(ctx, 0, o.In)
+	return nil
 }
 
 // connect opens a store or a ledger in PostgreSQL. Its connections end with the process.

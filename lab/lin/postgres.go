@@ -365,21 +365,19 @@ func (p *place) crash(b *blow, how func(*pgtest.Server) error) error {
 	return how(p.server)
 }
 
-// processes returns the processes whose titles contain a text.
+// processes returns the processes whose titles contain a text. After a crash, the server has none of a
+// connection until somebody connects.
 func processes(s *pgtest.Server, title string) (fit []int, err error) {
-	all, err := s.Processes()
-	if err != nil {
-		return nil, err
-	}
-	for _, p := range all[1:] {
-		if strings.Contains(p.Title, title) {
-			fit = append(fit, p.PID)
+	err = eventually("the server has a process "+title, func() (bool, error) {
+		all, err := s.Processes()
+		for _, p := range all[min(1, len(all)):] {
+			if strings.Contains(p.Title, title) {
+				fit = append(fit, p.PID)
+			}
 		}
-	}
-	if len(fit) == 0 {
-		return nil, errors.New("lin: the server has no process " + title)
-	}
-	return fit, nil
+		return len(fit) > 0, err
+	})
+	return fit, err
 }
 
 // killOne kills a process whose title contains a text. The server then ends all connections and
