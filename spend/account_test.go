@@ -121,11 +121,13 @@ func figures(t *testing.T, b *spend.Budgets, account string, used, held int64) {
 	}
 }
 
-// sound wants account a to follow from its entries.
-func sound(t *testing.T, b *spend.Budgets) {
+// sound wants account a to follow from its entries, and other accounts as well.
+func sound(t *testing.T, b *spend.Budgets, others ...string) {
 	t.Helper()
-	if err := b.Verify(t.Context(), "a"); err != nil {
-		t.Error(err)
+	for _, account := range append([]string{"a"}, others...) {
+		if err := b.Verify(t.Context(), account); err != nil {
+			t.Error(err)
+		}
 	}
 }
 

@@ -18,6 +18,9 @@ const century = 100 * 366 * day // the longest window and TTL
 // not.
 func TestLastGoodBudgets(t *testing.T) {
 	name := strings.Repeat("n", 64)
+	ever := spend.Lifetime("r", cents(2))
+	in := func(p spend.Period) spend.Rule { return spend.Calendar("r", cents(1), p, time.UTC) }
+	daily, week, month := in(spend.Day), in(spend.Week), in(spend.Month)
 	for _, c := range []struct {
 		name      string
 		good, bad spend.Rule
@@ -34,48 +37,17 @@ func TestLastGoodBudgets(t *testing.T) {
 			"the fastest leak",
 			spend.Leaky("r", cents(store.MaxAmount), time.Second), spend.Leaky("r", cents(store.MaxAmount), time.Second/2),
 		},
-		{"a period", spend.Calendar("r", cents(1), spend.Year, time.UTC), spend.Calendar("r", cents(1), spend.Year+1, time.UTC)},
-		{
-			"the first day of the week",
-			spend.Calendar("r", cents(1), spend.Week, time.UTC).WeekStarting(time.Sunday),
-			spend.Calendar("r", cents(1), spend.Week, time.UTC).WeekStarting(time.Sunday - 1),
-		},
-		{
-			"the last day of the week",
-			spend.Calendar("r", cents(1), spend.Week, time.UTC).WeekStarting(time.Saturday),
-			spend.Calendar("r", cents(1), spend.Week, time.UTC).WeekStarting(time.Saturday + 1),
-		},
-		{
-			"the first day of the month",
-			spend.Calendar("r", cents(1), spend.Month, time.UTC).MonthStarting(1),
-			spend.Calendar("r", cents(1), spend.Month, time.UTC).MonthStarting(0),
-		},
-		{
-			"the last day of the month",
-			spend.Calendar("r", cents(1), spend.Month, time.UTC).MonthStarting(31),
-			spend.Calendar("r", cents(1), spend.Month, time.UTC).MonthStarting(32),
-		},
-		{
-			"the first time of the day",
-			spend.Calendar("r", cents(1), spend.Day, time.UTC).DayStarting(0),
-			spend.Calendar("r", cents(1), spend.Day, time.UTC).DayStarting(-time.Microsecond),
-		},
-		{
-			"the last time of the day",
-			spend.Calendar("r", cents(1), spend.Day, time.UTC).DayStarting(24*time.Hour - time.Microsecond),
-			spend.Calendar("r", cents(1), spend.Day, time.UTC).DayStarting(24 * time.Hour),
-		},
-		{
-			"the least amount to match",
-			spend.Lifetime("r", cents(1)).MatchingAtLeast(cents(1)), spend.Lifetime("r", cents(1)).MatchingAtLeast(cents(0)),
-		},
-		{"the longest tag", spend.Lifetime("r", cents(1)).Per(name), spend.Lifetime("r", cents(1)).Per(name + "n")},
-		{"the least AtMost", spend.Lifetime("r", cents(2)).AtMost(cents(2)), spend.Lifetime("r", cents(2)).AtMost(cents(1))},
-		{
-			"the currency of AtMost",
-			spend.Lifetime("r", cents(2)).AtMost(cents(3)),
-			spend.Lifetime("r", cents(2)).AtMost(spend.Money{Minor: 3, Currency: "USD"}),
-		},
+		{"a period", in(spend.Year), in(spend.Year + 1)},
+		{"the first weekday", week.WeekStarting(time.Sunday), week.WeekStarting(time.Sunday - 1)},
+		{"the last weekday", week.WeekStarting(time.Saturday), week.WeekStarting(time.Saturday + 1)},
+		{"the first day of the month", month.MonthStarting(1), month.MonthStarting(0)},
+		{"the last day of the month", month.MonthStarting(31), month.MonthStarting(32)},
+		{"the first time of the day", daily.DayStarting(0), daily.DayStarting(-time.Microsecond)},
+		{"the last time of the day", daily.DayStarting(day - time.Microsecond), daily.DayStarting(day)},
+		{"the least amount to match", ever.MatchingAtLeast(cents(1)), ever.MatchingAtLeast(cents(0))},
+		{"the longest tag", ever.Per(name), ever.Per(name + "n")},
+		{"the least AtMost", ever.AtMost(cents(2)), ever.AtMost(cents(1))},
+		{"the currency of AtMost", ever.AtMost(cents(3)), ever.AtMost(spend.Money{Minor: 3, Currency: "USD"})},
 	} {
 		for want, rule := range map[bool]spend.Rule{true: c.good, false: c.bad} {
 			_, err := spend.New(memledger.New(nil), spend.Budget{Name: "b", Currency: "EUR", Rules: []spend.Rule{rule}}, nil)

@@ -155,6 +155,22 @@ func TestLifetimeKeepsSums(t *testing.T) {
 	}
 }
 
+// TestLifetimeIsKept: an account keeps the sums of a Lifetime rule, although another process has decided
+// long after the rule, and has pruned.
+func TestLifetimeIsKept(t *testing.T) {
+	l := newTestLedger(t)
+	window := spend.Rolling("window", cents(100), day)
+	knows, prunes := budgets(t, l, spend.Lifetime("ever", cents(1000)), window), budgets(t, l, window)
+	charge(t, knows, "1", 60)
+	l.now = l.now.Add(200 * day)
+	charge(t, prunes, "2", 60)
+	prune(t, prunes)
+	if got := used(t, knows); got != 120 {
+		t.Errorf("%d cents are used, want 120", got)
+	}
+	sound(t, knows)
+}
+
 // TestOneRuleInTwoScales: budgets that share a rule convert its amounts each for itself.
 func TestOneRuleInTwoScales(t *testing.T) {
 	rule := spend.Lifetime("ever", cents(100)).MatchingAtLeast(cents(5))

@@ -30,6 +30,11 @@ func TestFailingReads(t *testing.T) {
 		refund(t, older, "s", 60)
 		return l, newer
 	}, calls["Charge"])
+	eachReadFails(t, "a rule that is new to the account", func(t *testing.T) (*testLedger, *spend.Budgets) {
+		l := newTestLedger(t)
+		charge(t, budgets(t, l, spend.PerTransaction("single", cents(1000))), "only", 10)
+		return l, budgets(t, l, spend.Lifetime("ever", cents(1000)))
+	}, calls["Charge"])
 	eachReadFails(t, "a raise that ends before another rule has room", func(t *testing.T) (*testLedger, *spend.Budgets) {
 		l := newTestLedger(t)
 		b := budgets(t, l,
@@ -44,9 +49,7 @@ func TestFailingReads(t *testing.T) {
 }
 
 // eachReadFails lets each read of a call fail.
-func eachReadFails(
-	t *testing.T, name string, account func(*testing.T) (*testLedger, *spend.Budgets), call func(context.Context, *spend.Budgets) (any, error),
-) {
+func eachReadFails(t *testing.T, name string, account func(*testing.T) (*testLedger, *spend.Budgets), call call) {
 	t.Helper()
 	broken := errors.New("broken")
 	for fails := 1; ; fails++ {

@@ -182,8 +182,11 @@ func busyAccount(t *testing.T) (*testLedger, *spend.Budgets) {
 	return l, newer
 }
 
-// calls are calls of every kind about the busy account. After an error their result is a zero value.
-var calls = map[string]func(context.Context, *spend.Budgets) (any, error){
+// call is a call about account a. After an error its result is a zero value.
+type call func(context.Context, *spend.Budgets) (any, error)
+
+// calls are calls of every kind about the busy account.
+var calls = map[string]call{
 	"Charge": func(ctx context.Context, b *spend.Budgets) (any, error) {
 		return b.Charge(ctx, spend.Request{ID: "new", Account: "a", Amount: cents(1)})
 	},

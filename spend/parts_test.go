@@ -92,7 +92,7 @@ func TestCountOfAHold(t *testing.T) {
 	} {
 		l := newTestLedger(t)
 		b := budgets(t, l, spend.Count("often", 5, day))
-		hold(t, b, "other", 1, time.Hour)
+		hold(t, b, "other", 1, day)
 		hold(t, b, "h", 5, time.Hour)
 		if c.more > 0 {
 			increase(t, b, "h", c.more)
@@ -102,8 +102,11 @@ func TestCountOfAHold(t *testing.T) {
 		} else {
 			void(t, b, "h")
 		}
-		if got := used(t, b) - 1; got != c.want {
-			t.Errorf("%s: the hold counts as %d spends, want %d", c.why, got, c.want)
+		for _, when := range []string{"at first", "after the TTL"} {
+			if got := used(t, b) - 1; got != c.want {
+				t.Errorf("%s: %s, the hold counts as %d spends, want %d", c.why, when, got, c.want)
+			}
+			l.now = l.now.Add(time.Hour)
 		}
 	}
 }

@@ -77,6 +77,10 @@ func TestHugeExcess(t *testing.T) {
 	if err != nil || d.Approved || d.RetryAfter != store.Never || d.Remaining[0].Remaining != cents(math.MinInt64) {
 		t.Errorf("one cent after the limit was lowered: %+v, %v; want a decline for ever", d, err)
 	}
+	record(t, budgets(t, l, spend.PerTransaction("single", cents(1))), "more", 1)
+	if list, err := budgets(t, l, spend.Lifetime("new", cents(1))).Remaining(t.Context(), "a"); !errors.Is(err, spend.ErrAmount) {
+		t.Errorf("a new rule whose sum is out of range: %+v, %v; want ErrAmount", list, err)
+	}
 }
 
 // TestMessagesFitTheirCall: only a capture can be forced, only a final one may be of zero, and a refund

@@ -74,15 +74,18 @@ func badRequests(s *fixture) (list []mistake) {
 		add("an account: "+name, spend.ErrRequest, slices.Concat(payments, upkeeps),
 			func(r *request) { r.account = account })
 	}
+	many, names := make(map[string]string), make([]string, 17)
+	var accounts []spend.Account
+	for i := range names {
+		names[i] = fmt.Sprint(i)
+		many[names[i]] = "x"
+		accounts = append(accounts, spend.Account{Budget: s.c.name, Name: names[i]})
+	}
 	for name, also := range map[string][]spend.Account{
-		"a budget that is not there": {{Budget: megabytes, Name: "a"}}, "too many": make([]spend.Account, 16),
+		"a budget that is not there": {{Budget: megabytes, Name: "a"}}, "too many": accounts[:16],
 		"an account twice": {{Budget: s.c.name, Name: secret}}, "a line break": {{Budget: s.c.name, Name: secret + "\n"}},
 	} {
 		add("also: "+name, spend.ErrRequest, payments, func(r *request) { r.also = also })
-	}
-	many := make(map[string]string)
-	for i := range 17 {
-		many[fmt.Sprint(i)] = "x"
 	}
 	for name, tags := range map[string]map[string]string{
 		"a value of 10 MB": {"note": megabytes}, "a name of 10 MB": {megabytes: "x"}, "no name": {"": "x"},
@@ -92,7 +95,7 @@ func badRequests(s *fixture) (list []mistake) {
 		add("tags: "+name, spend.ErrRequest, payments, func(r *request) { r.tags = tags })
 	}
 	for name, tags := range map[string][]string{
-		"a name of 10 MB": {megabytes}, "no name": {"trace", ""}, "NUL": {"note\x00"}, "17": make([]string, 17),
+		"a name of 10 MB": {megabytes}, "no name": {"trace", ""}, "NUL": {"note\x00"}, "17": names,
 	} {
 		add("varying: "+name, spend.ErrRequest, payments, func(r *request) { r.varying = tags })
 	}

@@ -192,14 +192,33 @@ func ruleCases() []testCase {
 				charge(1).with("merchant", "other"),
 				after(59 * time.Minute), charge(1).no(time.Minute, "attempts"), after(time.Hour), charge(1), shows(1, 0, 3),
 				freeze("lost"), check(func(s *fixture) {
-					r := charge(1).in(s)
-					first, err := r.send(s.b)
-					again, err2 := r.send(s.b)
-					if again.Replayed = false; errors.Join(err, err2) != nil || first.Approved || !reflect.DeepEqual(again, first) {
-						s.Errorf("a charge of a frozen account: %+v, %v; and again: %+v, %v", first, err, again, err2)
+					if d, err := charge(1).in(s).send(s.b); err != nil || d.Approved {
+						s.Errorf("a charge of a frozen account: %+v, %v", d, err)
 					}
 				}), shows(2, 0, 2), shows(4, 0, 0, "spends"), sound(13),
 			},
+		},
+		{
+			name: "a decline is told again", rules: []spend.Rule{month(50), spend.Lifetime("ever", money(100))},
+			why: "a retry has the rules and the accounts that refused the first request",
+			steps: []step{authorize("h", 10), check(func(s *fixture) {
+				for _, c := range []struct {
+					frozen   string
+					n        int64
+					declines int
+				}{{"", 45, 1}, {"", 60, 2}, {"", 101, 4}, {"team", 1, 1}, {"", 60, 3}, {"card", 1, 2}} {
+					if c.frozen != "" {
+						freeze("lost " + c.frozen).to(c.frozen).do(s)
+					}
+					r := charge(c.n).and(spend.Account{Budget: s.c.name, Name: "team"}).in(s)
+					first, err := r.send(s.b)
+					again, err2 := r.send(s.b)
+					if again.Replayed = false; errors.Join(err, err2) != nil || len(first.Declines) != c.declines ||
+						!reflect.DeepEqual(again, first) {
+						s.Errorf("%d units: %+v, %v, and again %+v, %v; want %d declines", c.n, first, err, again, err2, c.declines)
+					}
+				}
+			}), sound(8)},
 		},
 		{
 			name: "a decline that fills a rule", rules: []spend.Rule{spend.Count("attempts", 2, time.Hour).CountsDeclines(), spend.Rolling("minute", money(10), time.Minute)},
