@@ -14,20 +14,3 @@ func Accounts(s store.Store) (n int) {
 	}
 	return n
 }
-
-// Force gets an allotment for b at once, whatever its demand is.
-func Force(s store.Store, b store.Bucket, size float64) {
-	l := s.(*leases)
-	as, h := l.at(b.Key)
-	as.insert(h, b, l.now(), 0)
-	a := as.find(h, b.Key)
-	a.mu.Lock()
-	if a.bucket.Limit == b.Limit {
-		l.request(a, size)
-	}
-	pending := a.pending
-	a.mu.Unlock()
-	if pending != nil {
-		<-pending
-	}
-}
