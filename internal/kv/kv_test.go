@@ -163,6 +163,9 @@ func TestAgainstModel(t *testing.T) {
 								continue
 							}
 							value := strings.Repeat(fmt.Sprint(step), 1+r.IntN(10))
+							if r.IntN(100) == 0 {
+								value = strings.Repeat("large", small) // a frame of it fits in no segment
+							}
 							tx.Put(tables[i], key, []byte(value))
 							next[i][key] = value
 							if r.IntN(20) == 0 {

@@ -97,9 +97,6 @@ type wal struct {
 // its mode. If a file is there, the error is [fs.ErrExist]. No two processes may create a log at
 // one path at once.
 func createLog(fsys vfs.FS, path string, segment int64, prepare func(vfs.File) error) (_ *wal, err error) {
-	if segment < logPage || segment > maxBody || segment%logPage != 0 {
-		return nil, fmt.Errorf("a segment of %d bytes; want a multiple of %d up to %d", segment, logPage, maxBody)
-	}
 	if _, err := os.Lstat(path); err == nil {
 		return nil, &fs.PathError{Op: "create", Path: path, Err: fs.ErrExist}
 	}
