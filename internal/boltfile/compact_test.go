@@ -39,9 +39,7 @@ func TestCompactKeepsOtherBuckets(t *testing.T) {
 	})
 	must(t, err)
 	mustUpdate(t, f, put("ours", 10))
-	if err := f.Verify(t.Context()); err != nil {
-		t.Error(err)
-	}
+	must(t, f.Verify(t.Context()))
 }
 
 // TestCompactThatFails: the old file stays in use, and no other file is left.
@@ -85,17 +83,6 @@ func TestCompactThatFails(t *testing.T) {
 	full.MaxSize = 1
 	mustUpdate(t, f, put("many", copyBatch))
 	is(t, "a full disk", copyTo(t.Context(), full), store.ErrUnavailable)
-}
-
-// TestReplaceThatFails: the old file stays in use if the new file cannot be renamed.
-func TestReplaceThatFails(t *testing.T) {
-	f := openTemp(t)
-	mustUpdate(t, f, put("other", 1))
-	gone := filepath.Join(t.TempDir(), "gone")
-	is(t, "a new file that disappeared", f.replace(f.file, gone, openApp(t)), store.ErrUnavailable)
-	if n := keysIn(t, f, "other"); n != 1 {
-		t.Errorf("the bucket has %d keys, want 1", n)
-	}
 }
 
 // TestCompactReplacesNoOtherFile: another file may have taken the path since the file was opened.
@@ -146,6 +133,7 @@ func TestSwapGivesBack(t *testing.T) {
 		err := errors.Join(os.WriteFile(temp, []byte("new"), 0o600), os.Rename(f.Path(), old), put(f.Path()))
 		must(t, err)
 		is(t, "swap", f.swap(temp), store.ErrUnavailable)
+		is(t, "swap with a new file that has gone", f.swap(temp+".gone"), store.ErrUnavailable)
 		if content, err := os.ReadFile(temp); err != nil || string(content) != "new" {
 			t.Errorf("the new file holds %q, %v", content, err)
 		}

@@ -39,15 +39,11 @@ func TestMakeDurable(t *testing.T) {
 			db = c.before(t, db)
 			f := Join(db, testLayout{}, testOptions)
 			before, _ := os.ReadFile(f.Path())
-			if err := f.MakeDurable(); err != nil {
-				t.Error(err)
-			}
+			must(t, f.MakeDurable())
 			if after, _ := os.ReadFile(f.Path()); string(before) != string(after) {
 				t.Error("the file was changed")
 			}
-			if err := f.View(nothing); err != nil {
-				t.Error(err)
-			}
+			must(t, f.View(nothing))
 			if !db.IsReadOnly() {
 				mustUpdate(t, f, put("other", 1))
 			}

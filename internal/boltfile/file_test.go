@@ -104,9 +104,7 @@ func TestCommitThatFails(t *testing.T) {
 	}
 	f.db.MaxSize = 0
 	mustUpdate(t, f, put("more", keys))
-	if err := f.Verify(t.Context()); err != nil {
-		t.Error(err)
-	}
+	must(t, f.Verify(t.Context()))
 }
 
 // TestVerifyOfAnOpenFile finds damage that comes about while the file is open.
@@ -145,12 +143,8 @@ func TestPoisoned(t *testing.T) {
 	}
 	tx, err := f.db.Begin(true) // the panic would have left this lock locked
 	must(t, err)
-	if err := f.Close(); err != nil {
-		t.Error(err)
-	}
-	if err := tx.Rollback(); err != nil {
-		t.Error(err)
-	}
+	must(t, f.Close())
+	must(t, tx.Rollback())
 	_ = f.db.Close()
 	if n := keysIn(t, openAt(t, f.Path(), testOptions), "other"); n != 1 {
 		t.Errorf("after a restart the bucket has %d keys, want 1", n)

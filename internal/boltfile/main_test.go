@@ -145,17 +145,17 @@ func nothing(*bbolt.Tx) error { return nil }
 func closed(t testing.TB, f *File) {
 	t.Helper()
 	_, _, compactErr := f.Compact(t.Context())
+	_, snapshotErr := f.Snapshot()
 	for name, err := range map[string]error{
-		"View":    f.View(nothing),
-		"Update":  f.Update(func(*bbolt.Tx) (bool, error) { return false, nil }),
-		"Lock":    f.Lock(t.Context()),
-		"Verify":  f.Verify(t.Context()),
-		"Within":  f.Within(nil, false, func() error { return nil }),
-		"Compact": compactErr,
+		"View":     f.View(nothing),
+		"Update":   f.Update(func(*bbolt.Tx) (bool, error) { return false, nil }),
+		"Lock":     f.Lock(t.Context()),
+		"Verify":   f.Verify(t.Context()),
+		"Within":   f.Within(nil, false, func() error { return nil }),
+		"Compact":  compactErr,
+		"Snapshot": snapshotErr,
 	} {
-		if name != "Compact" || f.owned {
-			is(t, name, err, store.ErrClosed)
-		}
+		is(t, name, err, store.ErrClosed)
 	}
 	if err := f.Close(); err != nil {
 		t.Errorf("closing twice: %v", err)

@@ -211,9 +211,7 @@ func TestLongFreelist(t *testing.T) {
 		return w.walk()
 	}
 	sound := meta{pageSize: size, root: root, freelist: list, high: high}
-	if err := walk(t.Context(), sound); err != nil {
-		t.Error(err)
-	}
+	must(t, walk(t.Context(), sound))
 	if err := walk(t.Context(), meta{pageSize: size, root: root, freelist: noFreelist, high: high}); err != nil {
 		t.Errorf("a file without a freelist: %v", err)
 	}

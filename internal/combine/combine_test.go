@@ -5,7 +5,6 @@ import (
 	"errors"
 	"runtime"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -322,30 +321,6 @@ func TestPostpone(t *testing.T) {
 		cancel()
 		idle(t, c)
 	})
-}
-
-func TestErrorIsTheRequestsOwn(t *testing.T) {
-	bad := errors.New("bad")
-	c := mustNew(t, func(_ int, batch []*Request[int, int]) {
-		for _, r := range batch {
-			if r.In%2 == 1 {
-				r.Err = bad
-			} else {
-				r.Out = r.In
-			}
-		}
-	}, nil)
-	defer c.Close()
-	var wg sync.WaitGroup
-	for i := range 64 {
-		wg.Go(func() {
-			out, err := c.Do(context.Background(), 0, i)
-			if (i%2 == 1) != errors.Is(err, bad) || (i%2 == 0 && out != i) {
-				t.Errorf("request %d: %d, %v", i, out, err)
-			}
-		})
-	}
-	wg.Wait()
 }
 
 func TestBadOptions(t *testing.T) {

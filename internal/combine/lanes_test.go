@@ -40,7 +40,10 @@ func TestBefore(t *testing.T) {
 			}
 		})
 	})
-	for name, fails := range map[string]error{"nobody is left": nil, "it fails when nobody is left": store.ErrUnavailable} {
+	for name, fails := range map[string]error{
+		"nobody is left":               nil,
+		"it fails when nobody is left": store.ErrUnavailable,
+	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				waiting, proceed := make(chan struct{}), make(chan struct{})
