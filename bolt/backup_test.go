@@ -63,9 +63,7 @@ func TestBackup(t *testing.T) {
 			levelIs(t, copied, "key 000009", 0)
 			levelIs(t, copied, "key 001999", 1999)
 			levelIs(t, s, "key 000007", 9)
-			if err := copied.Verify(t.Context()); err != nil {
-				t.Error(err)
-			}
+			must(t, copied.Verify(t.Context()))
 		})
 	}
 }
@@ -136,15 +134,24 @@ func (r *refuser) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
+// TestCalledOffVerify: Verify of an application's database ends when its context does.
+func TestCalledOffVerify(t *testing.T) {
+	s := newOver(t, openApp(t), nil)
+	fillup(t, s, "k", 1)
+	for looks, done := 0, false; !done; looks++ {
+		err := s.Verify(&countdown{t.Context(), looks})
+		if done = err == nil; !done {
+			failsWith(t, err, context.Canceled, "bolt: verify: ")
+		}
+	}
+}
+
+// TestBackupThatFails: a backup that fails or is called off leaves no file behind, and the store goes on.
 func TestBackupThatFails(t *testing.T) {
 	s := openTemp(t, nil)
 	fillMany(t, s, 0, 2000)
 	fillup(t, s, "k", 1)
-	ended, cancel := context.WithCancel(t.Context())
-	cancel()
-	_, err := s.Backup(ended, &bytes.Buffer{})
-	failsWith(t, err, context.Canceled, "bolt: backup: ")
-	_, err = s.Backup(t.Context(), &refuser{left: 100})
+	_, err := s.Backup(t.Context(), &refuser{left: 100})
 	failsWith(t, err, errFull)
 	for looks, done := 0, false; !done; looks++ {
 		_, err = s.Backup(&countdown{t.Context(), looks}, &bytes.Buffer{})
@@ -153,27 +160,12 @@ func TestBackupThatFails(t *testing.T) {
 		}
 		leftOver(t, filepath.Dir(s.db.File().Path()), "limits.db", "limits.db.journal")
 	}
-	leftOver(t, filepath.Dir(s.db.File().Path()), "limits.db", "limits.db.journal")
 	levelIs(t, openAt(t, backedUp(t, s.Backup), nil), "k", 1)
-	closeStore(t, s)
-	_, err = s.Backup(t.Context(), &bytes.Buffer{})
-	failsWith(t, err, store.ErrClosed)
-
-	db, err := bbolt.Open(filepath.Join(t.TempDir(), "app.db"), 0o600, nil)
-	must(t, err)
-	defer db.Close()
-	joined, err := New(db, nil)
-	must(t, err)
-	_, err = joined.Backup(t.Context(), &bytes.Buffer{})
-	failsWith(t, err, errors.ErrUnsupported, "Tx.WriteTo")
-	closeStore(t, joined)
 }
 
 // TestBackupOfRelaxed: the copy has the decisions that are in memory only.
 func TestBackupOfRelaxed(t *testing.T) {
-	r, err := OpenRelaxed(filepath.Join(t.TempDir(), "limits.db"), &Options{RelaxedWindow: 1 << 40})
-	must(t, err)
+	r := openRelaxed(t, filepath.Join(t.TempDir(), "limits.db"), never)
 	fillup(t, r, "k", 5)
 	levelIs(t, openAt(t, backedUp(t, r.Backup), nil), "k", 5)
-	closeStore(t, r)
 }

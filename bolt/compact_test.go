@@ -18,9 +18,7 @@ func fillMany(t testing.TB, s store.Store, from, to int) {
 	for i := from; i < to; i++ {
 		txns = append(txns, store.Txn{op(steady, fmt.Sprintf("key %06d", i), float64(i), store.Always)})
 	}
-	if _, err := s.Apply(context.Background(), txns...); err != nil {
-		t.Fatal(err)
-	}
+	mustApply(t, s, txns...)
 }
 
 func TestCompact(t *testing.T) {
@@ -50,9 +48,7 @@ func TestCompact(t *testing.T) {
 	if err != nil || info.Size() != after || after > before/4 {
 		t.Errorf("%d bytes before, %d after, file %d, %v", before, after, info.Size(), err)
 	}
-	if err := s.Verify(ctx); err != nil {
-		t.Error(err)
-	}
+	must(t, s.Verify(ctx))
 	levelIs(t, s, "key 000070", 70)
 	fillup(t, s, "key 000070", 1)
 	_, err = Open(s.db.File().Path(), &Options{LockTimeout: -1})
@@ -71,9 +67,7 @@ func TestCompact(t *testing.T) {
 		t.Error(err)
 	}
 	fillup(t, empty, "k", 1)
-	if err := empty.Verify(ctx); err != nil {
-		t.Error(err)
-	}
+	must(t, empty.Verify(ctx))
 }
 
 // TestCompactUnderLoad compacts while callers fill and read, and while a second Open waits for

@@ -35,9 +35,7 @@ func smallFile(t testing.TB) (path string, levels map[string]float64) {
 			levels[key] += n
 			txns = append(txns, store.Txn{op(steady, key, n, store.Always)})
 		}
-		if _, err := s.Apply(context.Background(), txns...); err != nil {
-			t.Fatal(err)
-		}
+		mustApply(t, s, txns...)
 	}
 	for i := 0; i < 150; i += 10 {
 		key := fmt.Sprintf("key %03d", i)
@@ -338,9 +336,7 @@ func TestDamagedRecordFailsAlone(t *testing.T) {
 
 	// Delete removes a damaged bucket.
 	must(t, s.Delete(ctx, "b"))
-	if err := s.Verify(ctx); err != nil {
-		t.Error(err)
-	}
+	must(t, s.Verify(ctx))
 	fillup(t, s, "b", 5)
 	levelIs(t, s, "b", 5)
 }
@@ -416,24 +412,19 @@ func TestNewChecks(t *testing.T) {
 		{"record under another key", func(b *bbolt.Bucket) error { return b.Put([]byte("c"), b.Get([]byte("a"))) }, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			db, err := bbolt.Open(filepath.Join(t.TempDir(), "app.db"), 0o600, &bbolt.Options{NoSync: true})
-			must(t, err)
-			defer func() { _ = db.Close() }()
-			s, err := New(db, nil)
-			must(t, err)
+			db := openApp(t)
+			s := newOver(t, db, nil)
 			fillup(t, s, "a", 1)
 			fillup(t, s, "b", 2)
 			closeStore(t, s)
 			must(t, db.Update(func(tx *bbolt.Tx) error { return c.change(tx.Bucket([]byte("brim"))) }))
-			if s, err = New(db, nil); c.refused {
+			s, err := New(db, nil)
+			if c.refused {
 				failsWith(t, err, store.ErrCorrupt, "restore the last backup of the database")
 				if s != nil {
 					t.Errorf("New returns %+v beside the error", s)
 				}
-				if s, err = New(db, &Options{NoVerify: true}); err != nil {
-					t.Fatal(err)
-				}
-				failsWith(t, s.Verify(ctx), store.ErrCorrupt)
+				failsWith(t, newOver(t, db, &Options{NoVerify: true}).Verify(ctx), store.ErrCorrupt)
 				return
 			}
 			must(t, err)
@@ -442,9 +433,7 @@ func TestNewChecks(t *testing.T) {
 			failsWith(t, err, store.ErrCorrupt, "Reset")
 			must(t, s.Delete(ctx, "a"))
 			levelIs(t, s, "a", 0)
-			if err := s.Verify(ctx); err != nil {
-				t.Error(err)
-			}
+			must(t, s.Verify(ctx))
 		})
 	}
 }

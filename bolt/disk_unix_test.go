@@ -37,9 +37,7 @@ func TestFileSizeLimit(t *testing.T) {
 	s = openAt(t, path, nil)
 	levelIs(t, s, "key 000007", 7)
 	levelIs(t, s, "after", 1)
-	if err := s.Verify(context.Background()); err != nil {
-		t.Error(err)
-	}
+	must(t, s.Verify(context.Background()))
 }
 
 func childSmallFile(path string) error {

@@ -17,9 +17,7 @@ func TestFailedFlushAnswersAll(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := openTemp(t, o)
 			for _, hold := range []float64{2, 3} {
-				if _, err := s.Fill(t.Context(), store.Op{Bucket: limit.For("k"), Hold: hold}); err != nil {
-					t.Fatal(err)
-				}
+				mustFill(t, s, store.Op{Bucket: limit.For("k"), Hold: hold})
 			}
 			batch := []*combine.Request[request, reply]{{In: capture}, {In: capture}}
 			goOn := holdUp(t, s)

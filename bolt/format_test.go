@@ -37,9 +37,7 @@ func TestFirstFormat(t *testing.T) {
 		_ = os.Remove(sample)
 		s := openAt(t, sample, o)
 		for _, op := range formatOps {
-			if _, err := s.Fill(ctx, op); err != nil {
-				t.Fatal(err)
-			}
+			mustFill(t, s, op)
 		}
 		closeStore(t, s)
 	}

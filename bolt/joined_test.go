@@ -1,6 +1,7 @@
 package bolt
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -32,11 +33,11 @@ func TestNewLeavesTheDatabaseOpen(t *testing.T) {
 	levelIs(t, newOver(t, db, nil), "k", 2)
 	other := newOver(t, db, &Options{Name: "other"})
 	levelIs(t, other, "k", 0)
-	if err := other.Verify(context.Background()); err != nil {
-		t.Error(err)
-	}
+	must(t, other.Verify(context.Background()))
 	_, _, err := other.Compact(context.Background())
 	failsWith(t, err, errors.ErrUnsupported, "the database is the application's")
+	_, err = other.Backup(context.Background(), &bytes.Buffer{})
+	failsWith(t, err, errors.ErrUnsupported, "Tx.WriteTo")
 }
 
 func TestNewRefuses(t *testing.T) {
@@ -106,9 +107,7 @@ func TestWith(t *testing.T) {
 	}
 	levelIs(t, s, "k", 4)
 	fillup(t, s, "k", 1)
-	if err := s.Verify(ctx); err != nil {
-		t.Error(err)
-	}
+	must(t, s.Verify(ctx))
 	err := db.Update(func(tx *bbolt.Tx) error {
 		j := s.With(tx)
 		results, err := j.Apply(ctx, store.Txn{op(steady, "k", 1, store.Always), op(steady, "l", 1, store.Always)})
@@ -126,9 +125,7 @@ func TestWith(t *testing.T) {
 	must(t, err)
 	levelIs(t, s, "k", 0)
 	levelIs(t, s, "l", 1)
-	if err := s.Verify(ctx); err != nil {
-		t.Error(err)
-	}
+	must(t, s.Verify(ctx))
 }
 
 // TestWithAfterAnError: a transaction goes on after [store.ErrNotHeld], and knows other errors.
@@ -168,76 +165,66 @@ func TestWithAfterAnError(t *testing.T) {
 	})
 	must(t, err)
 	levelIs(t, s, "k", 0)
-	if err := s.Verify(ctx); err != nil {
-		t.Error(err)
-	}
+	must(t, s.Verify(ctx))
 }
 
-// TestWithReadOnly: a store within a read-only transaction answers reads, and refuses to write.
+// TestWithReadOnly: a store within a read-only transaction answers reads and questions, and refuses to
+// write.
 func TestWithReadOnly(t *testing.T) {
 	db := openApp(t)
 	s := newOver(t, db, nil)
 	fillup(t, s, "k", 2)
-	err := db.View(func(tx *bbolt.Tx) error {
+	ask := store.Txn{op(steady, "k", 1, store.Ask), op(steady, "none", 1, store.Ask)}
+	must(t, db.View(func(tx *bbolt.Tx) error {
 		j := s.With(tx)
 		levelIs(t, j, "k", 2)
 		if entries, err := paging.All(t.Context(), j, ""); err != nil || len(entries) != 1 || entries[0].Level != 2 {
 			t.Errorf("scan: %+v, %v; want the bucket", entries, err)
 		}
+		if st := mustFill(t, j, ask[0]); !st.Accepted || st.Level != 2 {
+			t.Errorf("a question: %+v", st)
+		}
+		if results := mustApply(t, j, ask, ask); !results[1].Accepted {
+			t.Errorf("questions: %+v", results)
+		}
+		_, err := j.Apply(t.Context(), ask, store.Txn{op(steady, "k", 1, store.IfFits)})
+		failsWith(t, err, berrors.ErrTxNotWritable)
 		for _, c := range callsOf(j) {
 			switch c.name {
 			case "read", "read of no buckets", "visit", "size", "apply of no transactions":
 			default:
-				t.Run(c.name, func(t *testing.T) { c.refuses(t, t.Context(), berrors.ErrTxNotWritable, "writable transaction") })
+				t.Run(c.name, func(t *testing.T) {
+					c.refuses(t, t.Context(), berrors.ErrTxNotWritable, "begin a writable transaction")
+				})
 			}
 		}
 		return nil
-	})
-	must(t, err)
+	}))
 	levelIs(t, s, "k", 2)
 }
 
-func TestWithTransactionsThatCannot(t *testing.T) {
+// TestWithRefuses: a store that is closed, or whose transaction has ended or is one of another
+// database, refuses all work. So does one whose file may be older than its answers.
+func TestWithRefuses(t *testing.T) {
 	db, otherDB := openApp(t), openApp(t)
 	s, owned := newOver(t, db, nil), openTemp(t, nil)
-	ctx := context.Background()
-	fillup(t, s, "k", 2)
-	view := func(db *bbolt.DB, fn func(tx *bbolt.Tx)) *bbolt.Tx {
-		var kept *bbolt.Tx
-		must(t, db.View(func(tx *bbolt.Tx) error { kept = tx; fn(tx); return nil }))
-		return kept
+	refuses := func(s *Store, tx *bbolt.Tx, target error, words ...string) {
+		t.Helper()
+		_, err := s.With(tx).Read(t.Context(), store.Bucket{Key: "k"})
+		failsWith(t, err, target, words...)
 	}
-	ended := view(db, func(tx *bbolt.Tx) {
-		levelIs(t, s.With(tx), "k", 2)
-		if st, err := s.With(tx).Fill(ctx, op(steady, "k", 1, store.Ask)); err != nil || !st.Accepted || st.Level != 2 {
-			t.Errorf("a question in a transaction that cannot write: %+v, %v", st, err)
-		}
-		ask := store.Txn{op(steady, "k", 1, store.Ask), op(steady, "none", 1, store.Ask)}
-		if res, err := s.With(tx).Apply(ctx, ask, ask); err != nil || !res[1].Accepted {
-			t.Errorf("questions in a transaction that cannot write: %+v, %v", res, err)
-		}
-		_, err := s.With(tx).Apply(ctx, ask, store.Txn{op(steady, "k", 1, store.IfFits)})
-		failsWith(t, err, berrors.ErrTxNotWritable)
-		_, err = s.With(tx).Fill(ctx, op(steady, "k", 1, store.IfFits))
-		failsWith(t, err, berrors.ErrTxNotWritable, "bolt: fill: ", "begin a writable transaction")
-		_, err = owned.With(tx).Read(ctx, store.Bucket{Key: "k"})
-		failsWith(t, err, store.ErrUnavailable, "another database")
-		cancelled, cancel := context.WithCancel(ctx)
-		cancel()
-		_, err = s.With(tx).Read(cancelled, store.Bucket{Key: "k"})
-		failsWith(t, err, context.Canceled)
-	})
-	_, err := s.With(ended).Read(ctx, store.Bucket{Key: "k"})
-	failsWith(t, err, store.ErrClosed, "has ended")
-	view(otherDB, func(tx *bbolt.Tx) {
-		_, err := s.With(tx).Read(ctx, store.Bucket{Key: "k"})
-		failsWith(t, err, store.ErrUnavailable, "another database")
-	})
+	var ended *bbolt.Tx
+	view := func(db *bbolt.DB, fn func(tx *bbolt.Tx)) {
+		must(t, db.View(func(tx *bbolt.Tx) error { fn(tx); ended = tx; return nil }))
+	}
+	view(db, func(tx *bbolt.Tx) { refuses(owned, tx, store.ErrUnavailable, "another database") })
+	refuses(s, ended, store.ErrClosed, "has ended")
+	refuses(s, nil, store.ErrClosed)
+	view(otherDB, func(tx *bbolt.Tx) { refuses(s, tx, store.ErrUnavailable, "another database") })
+	s.db.File().Refuse("a commit may or may not last")
+	view(db, func(tx *bbolt.Tx) { refuses(s, tx, store.ErrUnavailable, "may or may not last") })
 	closeStore(t, s)
-	view(db, func(tx *bbolt.Tx) {
-		_, err := s.With(tx).Read(ctx, store.Bucket{Key: "k"})
-		failsWith(t, err, store.ErrClosed)
-	})
+	view(db, func(tx *bbolt.Tx) { refuses(s, tx, store.ErrClosed) })
 }
 
 func TestUpdate(t *testing.T) {
@@ -277,9 +264,7 @@ func TestUpdate(t *testing.T) {
 	levelIs(t, s, "key 0", 10)
 	levelIs(t, s, "key 1", 6)
 	levelIs(t, s, "key 6", 0)
-	if err := s.Verify(ctx); err != nil {
-		t.Error(err)
-	}
+	must(t, s.Verify(ctx))
 }
 
 // TestUpdateEndsWithALook: a Scan or Prune within Update writes the changes to the transaction, to
@@ -307,9 +292,7 @@ func TestUpdateEndsWithALook(t *testing.T) {
 	if err != nil || string(before) != string(bytesOf(t, s.db.File().Path())) {
 		t.Errorf("an Update that only looks: %v; want the file as it was", err)
 	}
-	if err := s.Verify(ctx); err != nil {
-		t.Error(err)
-	}
+	must(t, s.Verify(ctx))
 }
 
 // TestUpdateRollsBack: an error, a panic or the end of the context drops the changes of an Update, and
@@ -326,9 +309,7 @@ func TestUpdateRollsBack(t *testing.T) {
 	if err := s.Update(ctx, func(j store.Store) error { fillup(t, j, "k", 1); return bad }); err != bad {
 		t.Errorf("error %v, want the error of fn itself", err)
 	}
-	if err := s.Update(ctx, func(store.Store) error { return nil }); err != nil {
-		t.Error(err)
-	}
+	must(t, s.Update(ctx, func(store.Store) error { return nil }))
 	func() {
 		defer func() {
 			if recover() != "boom" {
@@ -375,7 +356,5 @@ func TestUpdateAmongFills(t *testing.T) {
 	}
 	wg.Wait()
 	levelIs(t, s, "k", 8*40)
-	if err := s.Verify(ctx); err != nil {
-		t.Error(err)
-	}
+	must(t, s.Verify(ctx))
 }

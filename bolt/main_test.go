@@ -92,11 +92,23 @@ func closeStore(t testing.TB, s store.Store) {
 	must(t, s.Close())
 }
 
-func fillup(t testing.TB, s store.Store, key string, n float64) store.State {
+func mustFill(t testing.TB, s store.Store, op store.Op) store.State {
 	t.Helper()
-	st, err := s.Fill(context.Background(), op(steady, key, n, store.Always))
+	st, err := s.Fill(context.Background(), op)
 	must(t, err)
 	return st
+}
+
+func mustApply(t testing.TB, s store.Store, txns ...store.Txn) []store.Result {
+	t.Helper()
+	results, err := s.Apply(context.Background(), txns...)
+	must(t, err)
+	return results
+}
+
+func fillup(t testing.TB, s store.Store, key string, n float64) store.State {
+	t.Helper()
+	return mustFill(t, s, op(steady, key, n, store.Always))
 }
 
 func levelIs(t testing.TB, s store.Store, key string, want float64) {

@@ -3,6 +3,7 @@ package bolt
 import (
 	"log/slog"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -49,9 +50,7 @@ func TestBadOptions(t *testing.T) {
 			}
 			return nil
 		})
-		if err != nil {
-			t.Error(err)
-		}
+		must(t, err)
 	}
 }
 
@@ -89,10 +88,8 @@ func TestOptions(t *testing.T) {
 			t.Errorf("%s: no logger", c.name)
 		}
 		got.Logger = c.want.Logger
-		if g, w := got, c.want; g.MaxSkew != w.MaxSkew || g.LockTimeout != w.LockTimeout || g.FileMode != w.FileMode ||
-			g.RelaxedWindow != w.RelaxedWindow || g.LogSize != w.LogSize || g.Name != w.Name ||
-			g.NoVerify != w.NoVerify || g.PruneEvery != w.PruneEvery {
-			t.Errorf("%s: %+v, want %+v", c.name, g, w)
+		if !reflect.DeepEqual(got, c.want) {
+			t.Errorf("%s: %+v, want %+v", c.name, got, c.want)
 		}
 	}
 }

@@ -48,7 +48,13 @@ func TestPlanted(t *testing.T) {
 			planted := func(at string, during func()) {
 				t.Helper()
 				must(t, c.put(at, victim))
+				before, err := os.Lstat(at)
+				must(t, err)
 				during()
+				after, err := os.Lstat(at)
+				if at == path+kv.LogSuffix && (err != nil || !os.SameFile(before, after)) {
+					t.Errorf("nothing or another file stands at the name of the journal: %v", err)
+				}
 				must(t, os.RemoveAll(at))
 			}
 			closeStore(t, openAt(t, path, nil))

@@ -28,9 +28,7 @@ func TestPruneLetsOthersIn(t *testing.T) {
 		}
 		txns = append(txns, store.Txn{op(limit, fmt.Sprintf("key %d", i), 1, store.IfFits)})
 	}
-	if _, err := s.Apply(ctx, txns...); err != nil {
-		t.Fatal(err)
-	}
+	mustApply(t, s, txns...)
 	clock.Advance(time.Hour)
 	var pruned atomic.Bool
 	filled := 0
@@ -52,9 +50,7 @@ func TestPruneLetsOthersIn(t *testing.T) {
 		t.Errorf("a caller was served %d times during %d batches", filled, buckets/pruneBatch)
 	}
 	levelIs(t, s, "live", float64(filled))
-	if err := s.Verify(ctx); err != nil {
-		t.Error(err)
-	}
+	must(t, s.Verify(ctx))
 	cancelled, cancel := context.WithCancel(ctx)
 	cancel()
 	_, err = s.Prune(cancelled)
@@ -68,9 +64,7 @@ func fillLeaky(t *testing.T, s store.Store, n int, leakRate float64) {
 	for i := range txns {
 		txns[i] = store.Txn{op(store.Limit{Capacity: 1, LeakRate: leakRate}, fmt.Sprintf("key %05d", i), 1, store.IfFits)}
 	}
-	if _, err := s.Apply(t.Context(), txns...); err != nil {
-		t.Fatal(err)
-	}
+	mustApply(t, s, txns...)
 }
 
 // ended waits for the end of the flush, which comes after the answers to its callers.
@@ -195,9 +189,7 @@ func TestPruneLooksAgain(t *testing.T) {
 			if n, err := s.Prune(t.Context()); n != 1000 || err != nil {
 				t.Fatalf("pruned %d, %v; want 1000", n, err)
 			}
-			if _, err := s.Fill(t.Context(), op(leaky, "k", 1, store.IfFits)); err != nil {
-				t.Fatal(err)
-			}
+			mustFill(t, s, op(leaky, "k", 1, store.IfFits))
 			clock.Advance(time.Hour)
 			meanwhile = func() { c.meanwhile(t, s) }
 			if n, err := s.Prune(t.Context()); n != c.pruned || err != nil {

@@ -5,7 +5,6 @@ import (
 	"hash/crc64"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -19,22 +18,14 @@ import (
 // The first refusal ends the time at the old rate, and is as durable as a fill. Later ones at the
 // same rate write nothing, and an amount that can never fit writes nothing either.
 func TestRefusalsChangeTheRateOnce(t *testing.T) {
-	for name, open := range map[string]func(path string, clock func() time.Time) *Store{
-		"journal": func(path string, clock func() time.Time) *Store {
-			return openAt(t, path, &Options{Clock: clock, logSegment: tiny})
-		},
-		"no journal": func(path string, clock func() time.Time) *Store {
-			return openAt(t, path, &Options{Clock: clock, NoJournal: true})
-		},
-	} {
+	for name, o := range map[string]Options{"journal": {logSegment: tiny}, "no journal": {NoJournal: true}} {
 		t.Run(name, func(t *testing.T) {
 			clock := newTestClock()
-			s := open(filepath.Join(t.TempDir(), "limits.db"), clock.Now)
+			o.Clock = clock.Now
+			s := openTemp(t, &o)
 			slow, fast := store.Limit{Capacity: 100, LeakRate: 1}, store.Limit{Capacity: 100, LeakRate: 2}
 			for range 2 { // the second begins the journal
-				if _, err := s.Fill(t.Context(), op(slow, "k", 45, store.Always)); err != nil {
-					t.Fatal(err)
-				}
+				mustFill(t, s, op(slow, "k", 45, store.Always))
 			}
 			clock.Advance(10 * time.Second)
 			try := func(l store.Limit, n float64) (wrote bool) {

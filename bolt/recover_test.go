@@ -162,21 +162,25 @@ func TestLeftJournal(t *testing.T) {
 	leftOver(t, filepath.Dir(path), "limits.db")
 }
 
-// TestFirstChangeMakesNoJournal: a program that changes one bucket and ends makes one file.
+// TestFirstChangeMakesNoJournal: a program that changes one bucket and ends makes one file. The size of
+// a store is that of its files.
 func TestFirstChangeMakesNoJournal(t *testing.T) {
 	s := openTemp(t, nil)
-	for i, want := range []string{"", "", kv.LogSuffix, kv.LogSuffix} {
-		if i > 0 {
-			fillup(t, s, "k", 1)
+	path := s.db.File().Path()
+	for fills := range 4 {
+		names, size := []string{"limits.db"}, int64(len(bytesOf(t, path)))
+		if fills > 1 {
+			names = append(names, "limits.db.journal")
+			size += int64(len(bytesOf(t, path+kv.LogSuffix)))
 		}
-		names := []string{"limits.db"}
-		if want != "" {
-			names = append(names, "limits.db"+want)
+		leftOver(t, filepath.Dir(path), names...)
+		if got, err := s.Size(t.Context()); err != nil || got != size {
+			t.Errorf("after %d fills: %d bytes, %v; want %d", fills, got, err, size)
 		}
-		leftOver(t, filepath.Dir(s.db.File().Path()), names...)
+		fillup(t, s, "k", 1)
 	}
 	closeStore(t, s)
-	leftOver(t, filepath.Dir(s.db.File().Path()), "limits.db")
+	leftOver(t, filepath.Dir(path), "limits.db")
 }
 
 // TestNoJournalCanBeMade: where no journal can be made, each commit goes straight to the file, and

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -66,6 +68,7 @@ func callsOf(s store.Store) []call {
 	if s, ok := s.(interface {
 		Verify(ctx context.Context) error
 		Compact(ctx context.Context) (before, after int64, err error)
+		Backup(ctx context.Context, w io.Writer) (int64, error)
 	}); ok {
 		calls = append(
 			calls,
@@ -73,6 +76,10 @@ func callsOf(s store.Store) []call {
 			call{"compact", func(ctx context.Context) ([]any, error) {
 				before, after, err := s.Compact(ctx)
 				return []any{before, after}, err
+			}},
+			call{"backup", func(ctx context.Context) ([]any, error) {
+				n, err := s.Backup(ctx, io.Discard)
+				return []any{n}, err
 			}},
 		)
 	}
@@ -89,13 +96,19 @@ func callsOf(s store.Store) []call {
 	return calls
 }
 
+// callOf returns the call of that name.
+func callOf(s store.Store, name string) call {
+	calls := callsOf(s)
+	return calls[slices.IndexFunc(calls, func(c call) bool { return c.name == name })]
+}
+
 // refuses checks that a call answers an error that is want and names the operation, and nothing
 // else.
 func (c call) refuses(t *testing.T, ctx context.Context, want error, words ...string) {
 	t.Helper()
 	results, err := c.do(ctx)
 	operation, _, _ := strings.Cut(c.name, " ")
-	if operation == "compact" && errors.Is(err, errors.ErrUnsupported) {
+	if (operation == "compact" || operation == "backup") && errors.Is(err, errors.ErrUnsupported) {
 		return // over an application's database, in whatever state
 	}
 	// Writing all changes comes first in these calls, and its error is theirs.
@@ -201,9 +214,7 @@ func full(t *testing.T, r *Relaxed) {
 	for i := range txns {
 		txns[i] = store.Txn{op(steady, fmt.Sprintf("more %d", i), 1, store.IfFits)}
 	}
-	if _, err := r.Apply(t.Context(), txns...); err != nil {
-		t.Fatal(err)
-	}
+	mustApply(t, r, txns...)
 	failsWith(t, r.Sync(t.Context()), store.ErrUnavailable)
 }
 

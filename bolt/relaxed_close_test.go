@@ -7,7 +7,6 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"github.com/brimgo/brim/internal/paging"
 	"github.com/brimgo/brim/store"
 )
 
@@ -31,20 +30,7 @@ func during(ctx context.Context, hook func()) context.Context {
 // TestRelaxedCallsDuringClose: a change that comes when Close has collected all changes would not
 // be written any more, so it is refused.
 func TestRelaxedCallsDuringClose(t *testing.T) {
-	for name, change := range map[string]func(ctx context.Context, r *Relaxed) error{
-		"fill": func(ctx context.Context, r *Relaxed) error {
-			_, err := r.Fill(ctx, op(steady, "k", 1, store.Always))
-			return err
-		},
-		"apply": func(ctx context.Context, r *Relaxed) error {
-			results, err := r.Apply(ctx, store.Txn{op(steady, "k", 1, store.Always)})
-			if err == nil {
-				err = results[0].Err
-			}
-			return err
-		},
-		"delete": func(ctx context.Context, r *Relaxed) error { return r.Delete(ctx, "k") },
-	} {
+	for _, name := range []string{"fill", "apply", "delete"} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				path := filepath.Join(t.TempDir(), "limits.db")
@@ -52,11 +38,10 @@ func TestRelaxedCallsDuringClose(t *testing.T) {
 				fillup(t, r, "k", 1)
 				lockFile(t, r.s.db.File())
 				closed := make(chan error)
-				err := change(during(t.Context(), func() {
+				callOf(r, name).refuses(t, during(t.Context(), func() {
 					go func() { closed <- r.Close() }()
 					synctest.Wait() // Close waits for the disk
-				}), r)
-				failsWith(t, err, store.ErrClosed, "bolt: "+name+": ")
+				}), store.ErrClosed)
 				r.s.db.File().Unlock()
 				must(t, <-closed)
 				levelIs(t, openAt(t, path, nil), "k", 1)
@@ -68,26 +53,11 @@ func TestRelaxedCallsDuringClose(t *testing.T) {
 // TestRelaxedCallsInFlightAtClose: a call that has begun when Close returns is refused, and waits
 // for nothing.
 func TestRelaxedCallsInFlightAtClose(t *testing.T) {
-	for name, do := range map[string]func(ctx context.Context, r *Relaxed) error{
-		"fill": func(ctx context.Context, r *Relaxed) error {
-			_, err := r.Fill(ctx, op(steady, "k", 1, store.Always))
-			return err
-		},
-		"read": func(ctx context.Context, r *Relaxed) error {
-			_, err := r.Read(ctx, steady.For("k"))
-			return err
-		},
-		"delete": func(ctx context.Context, r *Relaxed) error { return r.Delete(ctx, "k") },
-		"visit": func(ctx context.Context, r *Relaxed) error {
-			_, err := paging.All(ctx, r, "")
-			return err
-		},
-	} {
+	for _, name := range []string{"fill", "read", "delete", "visit"} {
 		t.Run(name, func(t *testing.T) {
 			r := openRelaxed(t, filepath.Join(t.TempDir(), "limits.db"), never)
 			fillup(t, r, "k", 1)
-			err := do(during(t.Context(), func() { closeStore(t, r) }), r)
-			failsWith(t, err, store.ErrClosed, "bolt: "+name+": ")
+			callOf(r, name).refuses(t, during(t.Context(), func() { closeStore(t, r) }), store.ErrClosed)
 		})
 	}
 }

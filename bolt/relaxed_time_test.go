@@ -125,9 +125,7 @@ func TestRelaxedLogsFailedWrites(t *testing.T) {
 		default:
 		}
 		<-log.lock
-		if err := <-closed; err != nil {
-			t.Error(err)
-		}
+		must(t, <-closed)
 		logged(4, "when the store is closed")
 	})
 }

@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/brimgo/brim/internal/kv"
 	"github.com/brimgo/brim/store"
 )
 
@@ -96,21 +95,4 @@ func prefill(tb testing.TB, s *Store, keys int) {
 
 func benchOp(key string) store.Op {
 	return store.Op{Bucket: store.Limit{Capacity: 1 << 50, LeakRate: 1000}.For(key), Amount: 1, Mode: store.IfFits}
-}
-
-// TestSizeCountsTheJournal: the size of a store is that of its file and of its journal.
-func TestSizeCountsTheJournal(t *testing.T) {
-	s := openTemp(t, &Options{logSegment: tiny})
-	for fills := range 4 {
-		if fills > 0 {
-			fillup(t, s, "k", 1)
-		}
-		want := int64(len(bytesOf(t, s.db.File().Path())))
-		if fills > 1 {
-			want += int64(len(bytesOf(t, s.db.File().Path()+kv.LogSuffix)))
-		}
-		if size, err := s.Size(t.Context()); err != nil || size != want {
-			t.Errorf("after %d fills: %d bytes, %v; want %d", fills, size, err, want)
-		}
-	}
 }

@@ -33,18 +33,14 @@ func TestRefusalsWriteNothing(t *testing.T) {
 		if st, err := s.Fill(ctx, op(full, "none", 11, store.IfFits)); err != nil || st.Accepted {
 			t.Errorf("a refusal: %+v, %v", st, err)
 		}
-		if err := s.Delete(ctx, "none", "nor this"); err != nil {
-			t.Error(err)
-		}
+		must(t, s.Delete(ctx, "none", "nor this"))
 		if newest(t, s) != before {
 			t.Errorf("after %d fills, the store has written", fills)
 		}
 		fillup(t, s, "k", 1)
 	}
 	for i := range 2000 { // as many as the store's memory of refusals has places, and more
-		if _, err := s.Fill(ctx, op(full, fmt.Sprintf("full %d", i%20), 1, store.IfFits)); err != nil {
-			t.Fatal(err)
-		}
+		mustFill(t, s, op(full, fmt.Sprintf("full %d", i%20), 1, store.IfFits))
 	}
 	before := newest(t, s)
 	refuse := func(name string, do func(key string) (store.State, error)) {
@@ -103,9 +99,7 @@ func TestRefusalIsNotRemembered(t *testing.T) {
 		try(limit, false)
 		try(store.Limit{Capacity: 4}, true)
 		try(limit, false)
-		if _, err := s.Fill(ctx, op(limit, "k", -4, store.Always)); err != nil {
-			t.Fatal(err)
-		}
+		mustFill(t, s, op(limit, "k", -4, store.Always))
 		try(limit, true)
 		try(limit, false)
 		must(t, s.Delete(ctx, "k"))
@@ -115,9 +109,7 @@ func TestRefusalIsNotRemembered(t *testing.T) {
 	try(limit, false)
 	blocking := op(limit, "k", 1, store.IfFits)
 	blocking.BlockFor = time.Hour
-	if _, err := s.Fill(ctx, blocking); err != nil {
-		t.Fatal(err)
-	}
+	mustFill(t, s, blocking)
 	st, err := s.Read(ctx, limit.For("k"))
 	if err != nil || st[0].BlockedUntil.IsZero() {
 		t.Errorf("read: %+v, %v; want the bucket blocked", st, err)

@@ -16,9 +16,7 @@ func TestTrace(t *testing.T) {
 		Flush: func(f store.Flush) { flushes = append(flushes, f) },
 	}})
 	for _, key := range []string{"a", "b"} {
-		if _, err := s.Fill(t.Context(), op(store.Limit{Capacity: 10, LeakRate: 1}, key, 1, store.IfFits)); err != nil {
-			t.Fatal(err)
-		}
+		mustFill(t, s, op(store.Limit{Capacity: 10, LeakRate: 1}, key, 1, store.IfFits))
 	}
 	clock.Advance(time.Hour)
 	n, err := s.Prune(t.Context())

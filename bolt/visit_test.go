@@ -18,9 +18,7 @@ func TestVisitKeepsNoTransaction(t *testing.T) {
 	for i := range txns {
 		txns[i] = store.Txn{op(steady, fmt.Sprintf("key %05d", i), 1, store.Always)}
 	}
-	if _, err := s.Apply(t.Context(), txns...); err != nil {
-		t.Fatal(err)
-	}
+	mustApply(t, s, txns...)
 	seen := 0
 	began := db.Stats().TxN
 	err := s.Visit(t.Context(), "key", func(e store.Entry) bool {
@@ -46,9 +44,7 @@ func TestRelaxedVisitWritesOnce(t *testing.T) {
 	})
 	change := func(key string) {
 		t.Helper()
-		if _, err := r.Fill(t.Context(), op(steady, key, 1, store.Always)); err != nil {
-			t.Fatal(err)
-		}
+		mustFill(t, r, op(steady, key, 1, store.Always))
 	}
 	for i := range 2500 {
 		change(fmt.Sprintf("key %05d", i))
