@@ -49,22 +49,51 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
+// openBoth opens the store in a file, and its ledger.
+func openBoth(path string, o *bolt.Options) (s *bolt.Store, l *boltledger.Ledger, err error) {
+	if s, err = bolt.Open(path, o); err == nil {
+		l, err = boltledger.New(s, nil)
+	}
+	return s, l, err
+}
+
+// untilKilled runs a child, has line take each line that the child prints, and kills the child a moment
+// after some lines, or before that if early is true.
+func untilKilled(t *testing.T, r *rand.Rand, env, value string, early bool, line func(string)) {
+	t.Helper()
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), env+"="+value)
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	must(t, err)
+	must(t, cmd.Start())
+	// Most kills wait for a random number of lines, so a fast machine kills the program as often as
+	// a slow one does. Early ones come while the program opens the file.
+	kill := time.AfterFunc(time.Hour, func() { _ = cmd.Process.Kill() })
+	if early {
+		kill.Reset(time.Duration(r.Int64N(int64(100 * time.Millisecond))))
+	}
+	lines := bufio.NewScanner(out)
+	for left := r.IntN(100); lines.Scan(); left-- {
+		if left == 0 {
+			kill.Reset(time.Duration(r.Int64N(int64(2 * time.Millisecond))))
+		}
+		line(lines.Text())
+	}
+	kill.Stop()
+	_ = cmd.Wait()
+}
+
 var once = spendload.NewOnce()
 
 // child sends requests from many goroutines, beginning with the given number, and prints each
 // answer. Each line is one write to the system, so printed lines survive a kill.
 func child(path, from string) error {
-	var next atomic.Int64
-	var start int64
-	if _, err := fmt.Sscan(from, &start); err != nil {
-		return err
-	}
-	next.Store(start - 1)
-	s, err := bolt.Open(path, &bolt.Options{NoVerify: true})
+	start, err := strconv.ParseInt(from, 10, 64)
 	if err != nil {
 		return err
 	}
-	l, err := boltledger.New(s, nil)
+	_, l, err := openBoth(path, &bolt.Options{NoVerify: true})
 	if err != nil {
 		return err
 	}
@@ -72,6 +101,8 @@ func child(path, from string) error {
 	if err != nil {
 		return err
 	}
+	var next atomic.Int64
+	next.Store(start - 1)
 	var wg sync.WaitGroup
 	for range 64 {
 		wg.Go(func() {
@@ -101,60 +132,33 @@ func TestExactlyOnceUnderKills(t *testing.T) {
 	r := rand.New(rand.NewPCG(spendload.Seed(t), 3))
 	kills, from := 0, 0
 	for ; from < once.Sends(); kills++ {
-		cmd := exec.Command(os.Args[0])
-		cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%s %d", childEnv, path, from))
-		cmd.Stderr = os.Stderr
-		out, err := cmd.StdoutPipe()
-		must(t, err)
-		must(t, cmd.Start())
-		// Most kills wait for a random number of answers, so a fast machine kills the program as
-		// often as a slow one does. Some kills come while the program opens the file.
-		kill := time.AfterFunc(time.Hour, func() { _ = cmd.Process.Kill() })
-		if kills%8 == 7 {
-			kill.Reset(time.Duration(r.Int64N(int64(100 * time.Millisecond))))
-		}
-		lines := bufio.NewScanner(out)
-		for left := r.IntN(100); lines.Scan(); left-- {
-			if left == 0 {
-				kill.Reset(time.Duration(r.Int64N(int64(2 * time.Millisecond))))
-			}
+		untilKilled(t, r, childEnv, fmt.Sprint(path, " ", from), kills%8 == 7, func(line string) {
 			var n int
 			var answer string
-			if _, err := fmt.Sscan(lines.Text(), &n, &answer); err != nil {
-				t.Fatalf("the program printed %q", lines.Text())
+			if _, err := fmt.Sscan(line, &n, &answer); err != nil {
+				t.Fatalf("the program printed %q", line)
 			}
 			if answers[n] != "" && answers[n] != answer {
 				t.Fatalf("send %d was answered %s, and after a kill %s", n, answers[n], answer)
 			}
 			answers[n] = answer
-		}
-		kill.Stop()
-		_ = cmd.Wait()
+		})
 		for answers[from] != "" {
 			from++
 		}
 	}
-	s, err := bolt.Open(path, nil) // Open reads the whole file and verifies its checksums
+	s, l, err := openBoth(path, nil) // Open reads the whole file and verifies its checksums
 	must(t, err)
 	defer s.Close()
-	l, err := boltledger.New(s, nil)
-	must(t, err)
 	defer l.Close()
 	once.Check(t, l, answers)
 	t.Logf("%d kills", kills)
 	if kills < 10 {
 		t.Errorf("the program was killed %d times; want at least 10", kills)
 	}
-	compacted(t, s, l, answers)
-}
-
-// compacted checks that a compaction keeps the ledger.
-func compacted(t *testing.T, s *bolt.Store, l ledger.Ledger, answers map[int]string) {
-	t.Helper()
-	if _, _, err := s.Compact(context.Background()); err != nil {
-		t.Fatal(err)
-	}
-	once.Check(t, l, answers)
+	_, _, err = s.Compact(t.Context())
+	must(t, err)
+	once.Check(t, l, answers) // a compaction keeps the ledger
 }
 
 func TestRaces(t *testing.T) {
@@ -173,11 +177,7 @@ func cancelingChild(path, number string) error {
 	if err != nil {
 		return err
 	}
-	s, err := bolt.Open(path, &bolt.Options{NoVerify: true})
-	if err != nil {
-		return err
-	}
-	l, err := boltledger.New(s, nil)
+	_, l, err := openBoth(path, &bolt.Options{NoVerify: true})
 	if err != nil {
 		return err
 	}
@@ -200,28 +200,15 @@ func TestCancelAfterKill(t *testing.T) {
 	r := rand.New(rand.NewPCG(spendload.Seed(t), 5))
 	never, open, canceled := 0, 0, 0
 	for round := range seed.Attempts(20, 300) {
-		cmd := exec.Command(os.Args[0])
-		cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%s %d", cancelEnv, path, round))
-		cmd.Stderr = os.Stderr
-		out, err := cmd.StdoutPipe()
-		must(t, err)
-		must(t, cmd.Start())
 		answered := make(map[int]bool) // by request, whether its cancellation was
-		lines := bufio.NewScanner(out)
-		for left := r.IntN(100); lines.Scan(); left-- {
-			n, err := strconv.Atoi(strings.TrimSpace(lines.Text()))
+		untilKilled(t, r, cancelEnv, fmt.Sprint(path, " ", round), false, func(line string) {
+			n, err := strconv.Atoi(strings.TrimSpace(line))
 			if err != nil {
-				t.Fatalf("the program printed %q", lines.Text())
+				t.Fatalf("the program printed %q", line)
 			}
 			answered[max(n, -n)] = n < 0
-			if left == 0 {
-				time.AfterFunc(time.Duration(r.Int64N(int64(2*time.Millisecond))), func() { _ = cmd.Process.Kill() })
-			}
-		}
-		_ = cmd.Wait()
-		s, err := bolt.Open(path, nil)
-		must(t, err)
-		l, err := boltledger.New(s, nil)
+		})
+		s, l, err := openBoth(path, nil)
 		must(t, err)
 		b, err := spendload.Cancels(l)
 		must(t, err)

@@ -36,11 +36,7 @@ func openLedger(t *testing.T) *Ledger {
 // TestFailedFlushAnswersAll: a job that fails has seen the changes of the jobs before it. If the
 // changes do not last, its error is that of the flush: a hold that they captured still stands.
 func TestFailedFlushAnswersAll(t *testing.T) {
-	s, err := bolt.Open(filepath.Join(t.TempDir(), "limits.db"), nil)
-	must(t, err)
-	l, err := New(s, nil)
-	must(t, err)
-	t.Cleanup(func() { _ = errors.Join(l.Close(), s.Close()) })
+	l := openLedger(t)
 	own := errors.New("more than is held")
 	run := func(err error) *ledger.Job {
 		return &ledger.Job{Accounts: []string{"cards/a"}, Run: func(ledger.Snapshot) (*ledger.Changes, error) { return nil, err }}

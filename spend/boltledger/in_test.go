@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/brimgo/brim/bolt"
-	"github.com/brimgo/brim/spend/boltledger"
 	"github.com/brimgo/brim/spend/ledger"
 	"github.com/brimgo/brim/store"
 )
@@ -20,9 +19,7 @@ func TestIn(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			ctx := t.Context()
 			path := filepath.Join(t.TempDir(), "limits.db")
-			s, err := bolt.Open(path, o)
-			must(t, err)
-			l, err := boltledger.New(s, nil)
+			s, l, err := openBoth(path, o)
 			must(t, err)
 			var ended ledger.Ledger
 			both := func(id string, result error) error {
@@ -60,12 +57,8 @@ func TestIn(t *testing.T) {
 			fails(t, "a ledger whose Update has ended", ended.Decide(ctx, charge("card", "late")), store.ErrClosed)
 			fails(t, "a ledger in the store itself", l.In(s).Decide(ctx, charge("card", "late")), store.ErrUnavailable)
 			must(t, errors.Join(l.Close(), s.Close()))
-			if s, err = bolt.Open(path, nil); err != nil {
-				t.Fatal(err)
-			}
-			if l, err = boltledger.New(s, nil); err != nil {
-				t.Fatal(err)
-			}
+			s, l, err = openBoth(path, nil)
+			must(t, err)
 			are(3)
 			must(t, errors.Join(l.Close(), s.Close()))
 		})

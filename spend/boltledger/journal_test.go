@@ -163,9 +163,7 @@ func TestJournalOfBoth(t *testing.T) {
 			}
 		}
 	}
-	if err := errors.Join(o.s.Verify(t.Context()), o.close()); err != nil {
-		t.Error(err)
-	}
+	must(t, errors.Join(o.s.Verify(t.Context()), o.close()))
 }
 
 // TestStoreClosedFirst: a store that is closed before its ledger keeps every decision that was

@@ -4,9 +4,6 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-
-	"github.com/brimgo/brim/bolt"
-	"github.com/brimgo/brim/spend/boltledger"
 )
 
 // TestNothingIsLeftOpen opens and closes many stores with a ledger each. They must leave no file
@@ -19,15 +16,12 @@ func TestNothingIsLeftOpen(t *testing.T) {
 		return len(entries)
 	}
 	cycle := func() {
-		s, err := bolt.Open(path, nil)
-		must(t, err)
-		l, err := boltledger.New(s, nil)
+		s, l, err := openBoth(path, nil)
 		must(t, err)
 		must(t, l.Decide(t.Context(), charge("card", "r1")))
 		must(t, l.Close())
-		if _, _, err := s.Compact(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		_, _, err = s.Compact(t.Context())
+		must(t, err)
 		must(t, s.Close())
 	}
 	cycle()

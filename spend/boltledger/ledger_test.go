@@ -186,9 +186,7 @@ func TestWith(t *testing.T) {
 	cancelled, cancel := context.WithCancel(ctx)
 	cancel()
 	allFail(t, cancelled, j, context.Canceled)
-	if err := j.Close(); err != nil {
-		t.Error(err)
-	}
+	must(t, j.Close())
 	must(t, tx.Rollback())
 	allFail(t, ctx, j, store.ErrClosed)
 	if err := l.View(ctx, ask("card", &a)); err != nil || len(a.State) != 0 {
@@ -204,9 +202,7 @@ func TestWith(t *testing.T) {
 	}
 	must(t, s.Close())
 	err = db.View(func(tx *bbolt.Tx) error { allFail(t, ctx, l.With(tx), store.ErrClosed); return nil })
-	if err != nil {
-		t.Error(err)
-	}
+	must(t, err)
 }
 
 // TestDamage: a damaged value or a missing bucket is an error, and never an empty account.
