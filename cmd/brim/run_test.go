@@ -162,6 +162,15 @@ func TestWrongCalls(t *testing.T) {
 		{"simulate --rate 1 --capacity 1 --leak-rate 1 --pattern bursts", 64, "brim simulate: --burst is 0; it must be from 1 to 100000000 in the pattern bursts, and 0 in others"},
 		{"simulate --rate NaN --capacity 1 --leak-rate 1", 64, "brim simulate: --rate is NaN; it must be above 0 and at most 1e6 per second"},
 		{"simulate --rate 1 --capacity 1 --leak-rate 1 --keys 0", 64, "brim simulate: --keys is 0; it must be 1 or more"},
+		{"simulate --rate 1 --capacity 1 --leak-rate 1 --duration 0s", 64, "brim simulate: --duration is 0s; it must be positive"},
+		{"simulate --rate 1e6 --capacity 1 --leak-rate 1 --duration 1h", 64, "brim simulate: --rate times duration is 3600000000 arrivals; it must be at most 100000000"},
+		{"simulate --rate 1 --capacity 1 --leak-rate 1 --keys 10000001", 64, "brim simulate: --keys is 10000001; it must be from 1 to 10000000"},
+		{"simulate --rate 1 --capacity 1 --leak-rate 1 --cost 1e300", 64, "brim simulate: --cost is 1e+300; it must be above 0 and at most 2^53"},
+		{"simulate --rate 1 --capacity 1 --leak-rate 1 --attempts 1001", 64, "brim simulate: --attempts is 1001; it must be from 1 to 1000"},
+		{"simulate --rate 1 --capacity 1 --leak-rate 1 --attempts 2 --retry-every 25h", 64, "brim simulate: --retry-every is 25h0m0s; it must be from 0 to 24h0m0s"},
+		{"simulate --rate 1 --capacity 1 --leak-rate 1 --attempts 2 --jitter 11", 64, "brim simulate: --jitter is 11; it must be from 0 to 10"},
+		{"simulate --at 25h --capacity 1 --leak-rate 1", 64, "brim simulate: --at: an arrival is at 25h0m0s; it must be within 24h0m0s"},
+		{"simulate --at 0@1s --capacity 1 --leak-rate 1", 64, "brim simulate: --at: the cost is 0; it must be above 0 and at most 2^53"},
 		{"simulate --rate 1 --capacity 1 --leak-rate 1 --attempts 0", 64, "brim simulate: --attempts is 0; it must be 1 or more"},
 		{"simulate --rate 1 --capacity 1 --leak-rate 1 --cost 0", 64, "brim simulate: --cost is 0; it must be above 0"},
 		{"simulate --rate 1 --capacity 1 --leak-rate 1 --cost 1e-300", 64, "brim simulate: --cost: invalid amount: the amount 1e-300 is lost in the rounding of capacity 1; count in larger units"},
@@ -189,8 +198,6 @@ func TestWrongCalls(t *testing.T) {
 		{"try k 1 --capacity 5 --leak-rate 1 --store text.db", 65, `brim try: text.db: it is not a bbolt file, or its meta page is damaged; move the file and its journal away and restore the last backup; see "brim help backup"`},
 		{"try k 1 --capacity 5 --leak-rate 1 --store empty.db", 65, `brim try: empty.db: it is empty; move the file and its journal away and restore the last backup; see "brim help backup"`},
 		{"state k --store lost.db", 69, "brim state: lost.db: the file is missing, but its journal lost.db.journal is there; put the file back beside it, or move the journal away to begin with no buckets"},
-		{"try k 1 --capacity 5 --leak-rate 1 --store lost.db", 69, "brim try: lost.db: the file is missing, but its journal lost.db.journal is there; put the file back beside it, or move the journal away to begin with no buckets"},
-		{"list --store nothere.db", 66, "brim list: nothere.db: no such file or directory"},
 		{"list --store host:6379", 64, "brim list: --store: not the name of a store: it looks like the address of a server, but its beginning is unknown; give a file, memory:, postgres://..., redis://..., redis+cluster://..., redis+sentinel://... or redis+unix://.... A file of that name is file:NAME"},
 		{"list --store k=v.db", 64, "brim list: --store: not the name of a store: it looks like the address of a server, but its beginning is unknown; give a file, memory:, postgres://..., redis://..., redis+cluster://..., redis+sentinel://... or redis+unix://.... A file of that name is file:NAME"},
 		{"list --store postgres://nobody:secret@127.0.0.1:1/x", 69, "brim list: postgres: store unavailable: failed to connect to `user=nobody database=x`: 127.0.0.1:1 (127.0.0.1): dial error: dial tcp 127.0.0.1:1: connect: connection refused"},
@@ -201,8 +208,6 @@ func TestWrongCalls(t *testing.T) {
 		{"replay . --capacity 5 --leak-rate 1", 65, "brim replay: . is a directory; give a file"},
 		{"replay text.db --capacity 5 --leak-rate 1", 65, "brim replay: text.db: none of its 1000 lines is a request; tried access logs in NCSA common or combined format (Apache, nginx); CSV whose first line names time and key; JSON lines; --time and --key name other columns or members; line 1: it does not begin with host, identity, user and [time]"},
 		{"size none.log", 65, "brim size: open none.log: no such file or directory"},
-		{"doctor --store nodir/x.db", 66, "brim doctor: nodir/x.db: no such file or directory"},
-		{"verify --store nothere.db", 66, "brim verify: nothere.db: no such file or directory"},
 		{"backup nodir/x.db --store text.db", 65, `brim backup: text.db: it is not a bbolt file, or its meta page is damaged; move the file and its journal away and restore the last backup; see "brim help backup"`},
 		{"exec k 1 --capacity 5 --leak-rate 1 -- nosuchcmd", 127, "brim exec: nosuchcmd: executable file not found in $PATH"},
 		{"exec k 1 --capacity 5 --leak-rate 1", 64, "brim exec: CMD goes behind --"},
@@ -234,7 +239,6 @@ func TestWrongCalls(t *testing.T) {
 		{"spend charge card 1 --budget cards.yaml --store redis://x", 64, "brim spend charge: spend keeps no ledger in Redis, because a fail-over there can lose what was acknowledged; give a file or postgres://..."},
 		{"spend capture pay 1 --budget cards.yaml --store memory:", 65, "brim spend capture: no such spend: its ID is unknown, began no spend, or is older than keep_ids"},
 		{"spend get pay --budget cards.yaml --store memory:", 65, "brim spend get: no such spend: its ID is unknown, or is older than keep_ids"},
-		{"spend remaining card --budget cards.yaml --store nothere.db", 66, "brim spend remaining: nothere.db: no such file or directory"},
 		{"spend history card --limit -1 --budget cards.yaml", 64, "brim spend history: --limit is -1; it must be 0 or more"},
 	} {
 		args := strings.Fields(tc.call)
@@ -260,43 +264,46 @@ func TestWrongCalls(t *testing.T) {
 	}
 }
 
+// inNoStore are calls that neither create a store nor answer for one that is not there. budget stands
+// for the file of a budget.
+var inNoStore = []string{
+	"state k --capacity 5 --leak-rate 1", "state k", "able k 5 --capacity 5 --leak-rate 1", "drain k 5 --capacity 5 --leak-rate 1",
+	"list", "block k 1h", "unblock k", "reset k", "reset --all", "prune", "compact", "verify", "doctor", "backup new.db", "ui",
+	"spend remaining card --budget budget", "spend history card --budget budget", "spend limits card --budget budget",
+	"spend capture pay 1 --budget budget",
+}
+
 // A command that reads from a mistyped path must neither create a file nor answer for it.
+//
+// Where a journal stands without its file, the file was lost. No command takes it for an empty store,
+// and none makes a new file in its place.
 func TestNoSuchStore(t *testing.T) {
-	path, budget := storeIn(t), budgetIn(t, cardsBudget)
-	limit := []string{"--capacity", "5", "--leak-rate", "1"}
-	budgetFlag := []string{"--budget", budget}
-	for _, c := range []struct {
-		command string
-		flags   []string
-	}{
-		{"state k", limit},
-		{"state k", nil},
-		{"able k 5", limit},
-		{"drain k 5", limit},
-		{"list", nil},
-		{"block k 1h", nil},
-		{"unblock k", nil},
-		{"reset k", nil},
-		{"reset --all", nil},
-		{"prune", nil},
-		{"compact", nil},
-		{"verify", nil},
-		{"doctor", nil},
-		{"backup " + path + "2", nil},
-		{"ui", nil},
-		{"spend remaining card", budgetFlag},
-		{"spend history card", budgetFlag},
-		{"spend limits card", budgetFlag},
-		{"spend capture pay 1", budgetFlag},
-	} {
-		args := append(strings.Fields(c.command), c.flags...)
-		cli(t, append(args, "--store", path)...).want(t, exitAbsent, "", path+": no such file")
+	sound, _ := filled(t)
+	s, lost := crash(t, sound)
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
 	}
-	if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("the command has created a file: %v", err)
+	if err := os.Remove(lost); err != nil {
+		t.Fatal(err)
 	}
-	cli(t, append([]string{"try", "k", "1", "--store", path}, limit...)...).want(t, exitOK, "accepted", "")
-	cli(t, "list", "--store", path).want(t, exitOK, "k", "")
+	missing := filepath.Join(filepath.Dir(lost), "missing.db")
+	budget := budgetIn(t, cardsBudget)
+	on := func(call, path string) result {
+		return cli(t, append(strings.Fields(strings.ReplaceAll(call, "--budget budget", "--budget "+budget)), "--store", path)...)
+	}
+	const orphan = "the file is missing, but its journal crashed.db.journal is there; put the file back beside it"
+	for _, call := range inNoStore {
+		on(call, missing).want(t, exitAbsent, "", missing+": no such file")
+		on(call, lost).want(t, exitUnavailable, "", orphan)
+	}
+	for _, call := range []string{"try k 1 --capacity 5 --leak-rate 1", "spend charge card 1 --budget budget"} {
+		on(call, lost).want(t, exitUnavailable, "", orphan)
+	}
+	if entries, err := os.ReadDir(filepath.Dir(lost)); err != nil || len(entries) != 1 {
+		t.Errorf("the directory holds %v, %v; want the journal alone", entries, err)
+	}
+	on("try k 1 --capacity 5 --leak-rate 1", missing).want(t, exitOK, "accepted", "")
+	on("list", missing).want(t, exitOK, "k", "")
 }
 
 func TestDefaultStore(t *testing.T) {

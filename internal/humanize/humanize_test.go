@@ -61,7 +61,7 @@ func TestKey(t *testing.T) {
 
 func TestUnits(t *testing.T) {
 	for amount, want := range map[float64]string{
-		0: "0", 10_000: "10000", 2.5: "2.5", 1.0 / 3: "0.333333", 1e-9: "1e-09", 1 << 53: "9007199254740992",
+		0: "0", 10_000: "10000", 2.5: "2.5", 1.0 / 3: "0.333333", 3.0000001: "3", 1e-9: "1e-09", 1 << 53: "9007199254740992",
 	} {
 		if got := Units(amount); got != want {
 			t.Errorf("%v is shown as %s, want %s", amount, got, want)

@@ -10,30 +10,23 @@ import (
 	"context"
 	"flag"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 )
 
 func main() {
-	if err := run(context.Background(), os.Args[1:], os.Stderr); err != nil {
+	docs := flag.String("docs", "docs", "folder of the documentation")
+	flag.Parse()
+	if err := drawAll(context.Background(), *docs); err != nil {
 		fmt.Fprintln(os.Stderr, "draw:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, args []string, stderr io.Writer) error {
-	flags := flag.NewFlagSet("draw", flag.ContinueOnError)
-	flags.SetOutput(stderr)
-	docs := flags.String("docs", "docs", "folder of the documentation")
-	if err := flags.Parse(args); err != nil {
-		return err
-	}
-	if flags.NArg() > 0 {
-		return fmt.Errorf("%q is not an option; see -help", flags.Arg(0))
-	}
+// drawAll writes every picture to a folder.
+func drawAll(ctx context.Context, docs string) error {
 	for name, draw := range guides {
-		path := filepath.Join(*docs, name)
+		path := filepath.Join(docs, name)
 		svg, err := draw(ctx)
 		if err != nil {
 			return fmt.Errorf("%s: %w", path, err)

@@ -6,8 +6,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/brimgo/brim/spend"
 )
 
 // docs is the folder of the documentation, seen from this package.
@@ -17,8 +15,7 @@ var docs = filepath.Join("..", "..", "..", "..", "docs")
 // writes.
 func TestPicturesAreCurrent(t *testing.T) {
 	dir := t.TempDir()
-	var stderr strings.Builder
-	if err := run(t.Context(), []string{"-docs", dir}, &stderr); err != nil {
+	if err := drawAll(t.Context(), dir); err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range pictureNames(t, dir) {
@@ -35,16 +32,6 @@ func TestPicturesAreCurrent(t *testing.T) {
 	}
 }
 
-func TestWrongArguments(t *testing.T) {
-	dir := t.TempDir()
-	var stderr strings.Builder
-	for _, args := range [][]string{{"-docs", filepath.Join(dir, "missing")}, {"extra"}, {"-nonsense"}} {
-		if err := run(t.Context(), args, &stderr); err == nil {
-			t.Errorf("%v: no error", args)
-		}
-	}
-}
-
 func pictureNames(t *testing.T, dir string) []string {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
@@ -58,17 +45,4 @@ func pictureNames(t *testing.T, dir string) []string {
 		}
 	}
 	return names
-}
-
-// The text beside the picture says that a leaky bucket lets about twice its limit through in its
-// first period.
-func TestLeakyLetsAboutTwiceTheLimitThrough(t *testing.T) {
-	leaky, err := spent(t.Context(), spend.Leaky("month", spendLimit, spendWindow))
-	if err != nil {
-		t.Fatal(err)
-	}
-	limit := spendLimit.Minor
-	if worst := leaky[30*24-1]; worst < 199*limit/100 || worst > 2*limit {
-		t.Errorf("a leaky bucket lets %d through in its first period; want about twice %d", worst, limit)
-	}
 }

@@ -36,7 +36,8 @@ const DefaultMaxKeys = 10_000_000
 // Options describe a run. Limits is required.
 type Options struct {
 	// Limits decide every arrival, each with buckets of its own. There must be at least one, and
-	// exactly one with Store or with a [Reactive] source.
+	// exactly one with Store or with a [Reactive] source. A limit with an Algorithm must leak. Store
+	// decides neither by an Algorithm nor by a Use.
 	Limits []Limit
 	// Store keeps the buckets. Without Store, Run keeps them in memory.
 	Store *Store
@@ -123,9 +124,6 @@ type client struct {
 }
 
 func newRun(o Options) (*run, error) {
-	if len(o.Limits) == 0 || o.Store != nil && len(o.Limits) > 1 {
-		return nil, fmt.Errorf("simulate: %d limits; want at least one, and exactly one in a store", len(o.Limits))
-	}
 	if o.MaxKeys <= 0 {
 		o.MaxKeys = DefaultMaxKeys
 	}
@@ -149,14 +147,10 @@ func newRun(o Options) (*run, error) {
 func newGate(l Limit, o Options) (gate, error) {
 	u := newUnit(l, o.Cost)
 	switch {
-	case l.Algorithm != LeakyBucket && o.Store != nil:
-		return nil, fmt.Errorf("simulate: a store decides by a leaky bucket, and not by a %v", l.Algorithm)
-	case l.Use != Use{} && (l.Algorithm != LeakyBucket || o.Store != nil):
-		return nil, errors.New("simulate: a Use needs a leaky bucket in memory")
 	case l.Use != Use{}:
 		return newCalling(l.Use, u)
 	case l.Algorithm != LeakyBucket:
-		return newBaseline(l, u)
+		return newBaseline(l, u), nil
 	case o.Store != nil:
 		return &stored{unit: u, Store: o.Store}, nil
 	}
@@ -201,9 +195,6 @@ func (r *run) decideAll(ctx context.Context, src Source) error {
 
 // converse decides the arrivals of src one by one, and tells src the answers.
 func (r *run) converse(ctx context.Context, src Reactive) error {
-	if len(r.Limits) != 1 {
-		return fmt.Errorf("simulate: %d limits; arrivals that depend on answers need exactly one", len(r.Limits))
-	}
 	watch := r.Watch
 	r.Watch = func(e Event) {
 		if watch != nil {

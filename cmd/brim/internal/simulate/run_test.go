@@ -7,7 +7,6 @@ import (
 	"reflect"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/brimgo/brim/cmd/brim/internal/simulate"
 	"github.com/brimgo/brim/cmd/brim/internal/trace"
@@ -99,28 +98,11 @@ func TestTopRefused(t *testing.T) {
 	}
 }
 
-func TestNoRequests(t *testing.T) {
-	rep, err := simulate.Run(t.Context(), read1(t, "hello\n\nworld\n"), inStore(t, store.Limit{Capacity: 1}))
-	if !errors.Is(err, simulate.ErrNoRequests) || rep.Unparsed != 2 || len(rep.Bad) != 2 || rep.Bad[1].Line != 3 {
-		t.Errorf("got %v and %+v; want ErrNoRequests and lines 1 and 3", err, rep)
-	}
-	if rep.Outcomes[0].TopRefused == nil {
-		t.Error("TopRefused is nil, which JSON writes as null and not as []")
-	}
-	rep, err = simulate.Run(t.Context(), read1(t, strings.Repeat("x\n", 3*simulate.Chunk)+"1\n"), inStore(t, store.Limit{Capacity: 1}))
-	if !errors.Is(err, simulate.ErrNoRequests) || rep.Unparsed != 3*simulate.Chunk+1 || len(rep.Bad) != simulate.Named {
-		t.Errorf("got %v, %d unparsed, %d named; want all of them counted and the first %d named", err,
-			rep.Unparsed, len(rep.Bad), simulate.Named)
-	}
-}
-
 // A backend runs the function of an update again if the first commit fails. The lines must count
 // once.
 func TestUpdateThatRunsTwice(t *testing.T) {
 	o := inStore(t, store.Limit{Capacity: 5, LeakRate: 0.1})
-	updates := 0
 	o.Store.Update = func(_ context.Context, decide func(store.Store) error) error {
-		updates++
 		if err := decide(forgetful{o.Store.Store}); err != nil {
 			return err
 		}
@@ -132,9 +114,6 @@ func TestUpdateThatRunsTwice(t *testing.T) {
 	}
 	if rep.Outcomes[0].Accepted != 27846 || rep.Outcomes[0].Refused != 3123 {
 		t.Errorf("accepted %d, refused %d; want 27846 and 3123", rep.Outcomes[0].Accepted, rep.Outcomes[0].Refused)
-	}
-	if want := 30969/simulate.Chunk + 1; updates != want {
-		t.Errorf("%d updates; want %d: many lines are decided per commit", updates, want)
 	}
 }
 
@@ -159,113 +138,8 @@ func TestErrorsEndTheReplay(t *testing.T) {
 	if _, err := simulate.Run(t.Context(), r, inStore(t, store.Limit{Capacity: 1})); !errors.Is(err, broken) {
 		t.Errorf("a log that fails: got %v", err)
 	}
-	_, err = simulate.Run(t.Context(), read1(t, "time,key\n1,a\n"), inStore(t, store.Limit{}))
-	if !errors.Is(err, store.ErrInvalidLimit) {
-		t.Errorf("no limit: got %v", err)
-	}
 }
 
 type failing struct{ err error }
 
 func (f failing) Read([]byte) (int, error) { return 0, f.err }
-
-// A replay whose input never ends, for instance from a terminal, ends on an interrupt. Its report
-// covers the lines that were read before.
-func TestInterrupt(t *testing.T) {
-	cause := errors.New("interrupted")
-	for where, o := range everywhere(t, store.Limit{Capacity: 1}) {
-		ctx, cancel := context.WithCancelCause(t.Context())
-		decided := make(chan struct{})
-		o.Progress = func(int64) { close(decided) }
-		src := &endless{left: simulate.Chunk + 10, never: make(chan struct{}), end: func() {
-			<-decided // the first chunk
-			cancel(cause)
-		}}
-		t.Cleanup(func() { close(src.never) })
-		rep, err := simulate.Run(ctx, src, o)
-		if !errors.Is(err, cause) || rep.Complete {
-			t.Errorf("%s: got %v, complete %v; want %v", where, err, rep.Complete, cause)
-		}
-		// A store decides no more after the interrupt. Without a store, no line is lost.
-		want := int64(simulate.Chunk)
-		if o.Store == nil {
-			want += 10
-		}
-		if rep.Requests != want || rep.Outcomes[0].Accepted+rep.Outcomes[0].Refused != want {
-			t.Errorf("%s: the report covers %d requests; want %d: %+v", where, rep.Requests, want, rep.Outcomes)
-		}
-	}
-}
-
-// endless is a source that blocks after some arrivals, and then never answers.
-type endless struct {
-	left  int
-	end   func()
-	never chan struct{}
-}
-
-func (e *endless) Next() (simulate.Arrival, error) {
-	if e.left == 0 {
-		e.end()
-		<-e.never
-		return simulate.Arrival{}, io.EOF
-	}
-	e.left--
-	return simulate.Arrival{Time: int64(e.left), Key: "k", Cost: 1}, nil
-}
-
-// A run ends before the first key that is too many, and reports the part before it.
-func TestTooManyKeys(t *testing.T) {
-	for where, o := range everywhere(t, store.Limit{Capacity: 1}) {
-		o.MaxKeys = 2
-		rep, err := simulate.Run(t.Context(), read1(t, "time,key\n1,a\n1,b\n2,a\n3,c\n4,a\n"), o)
-		if !errors.Is(err, simulate.ErrTooManyKeys) || !strings.Contains(err.Error(), "line 5") {
-			t.Errorf("%s: got %v; want ErrTooManyKeys at line 5", where, err)
-		}
-		if rep.Requests != 3 || rep.Keys != 2 || rep.Outcomes[0].Refused != 1 || rep.Complete {
-			t.Errorf("%s: got %+v; want the three requests before the third key", where, rep)
-		}
-	}
-}
-
-// Several limits decide each as if alone.
-func TestLimitsSideBySide(t *testing.T) {
-	var limits []simulate.Limit
-	for _, capacity := range []float64{1, 2, 5, 20} {
-		limits = append(limits, simulate.Over(capacity, 30*time.Second))
-	}
-	text, err := morning()
-	if err != nil {
-		t.Fatal(err)
-	}
-	last := -1
-	all, err := simulate.Run(t.Context(), reader(t, strings.NewReader(text), trace.Options{}), simulate.Options{
-		Limits: limits, Cost: 1, Top: 5,
-		Watch: func(e simulate.Event) {
-			if e.Level < 0 || e.Level > limits[e.Limit].Capacity || e.Accepted != (e.RetryAfter == 0) {
-				t.Errorf("%+v: a level outside of the capacity, or a wait after an accepted request", e)
-			}
-			last = e.Limit
-		},
-	})
-	if err != nil || last != len(limits)-1 {
-		t.Fatalf("%v; the last decision watched is of limit %d", err, last)
-	}
-	for i, l := range limits {
-		alone, err := simulate.Run(t.Context(), reader(t, strings.NewReader(text), trace.Options{}),
-			simulate.Options{Limits: []simulate.Limit{l}, Cost: 1, Top: 5})
-		if err != nil || !reflect.DeepEqual(alone.Outcomes[0], all.Outcomes[i]) {
-			t.Errorf("limit %d: %+v beside others and %+v alone, %v", i, all.Outcomes[i], alone.Outcomes[0], err)
-		}
-	}
-}
-
-func TestOptionsAreChecked(t *testing.T) {
-	both := inStore(t, store.Limit{Capacity: 1})
-	both.Limits = append(both.Limits, both.Limits[0])
-	for name, o := range map[string]simulate.Options{"no limit": {}, "two limits in a store": both} {
-		if _, err := simulate.Run(t.Context(), simulate.Of(), o); err == nil {
-			t.Errorf("%s: no error", name)
-		}
-	}
-}

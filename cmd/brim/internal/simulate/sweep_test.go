@@ -1,11 +1,8 @@
 package simulate_test
 
 import (
-	"fmt"
-	"math/rand/v2"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/brimgo/brim/cmd/brim/internal/simulate"
 )
@@ -24,17 +21,6 @@ func TestCapacities(t *testing.T) {
 		if got := simulate.Capacities(tc.low, tc.high); !slices.Equal(got, tc.want) {
 			t.Errorf("%s: %v; want %v", tc.why, got, tc.want)
 		}
-	}
-}
-
-func TestWith(t *testing.T) {
-	over := simulate.Over(10, 5*time.Second).With([]float64{20})[0]
-	if over.Over != 5*time.Second || over.LeakRate != 4 || over.Capacity != 20 {
-		t.Errorf("limits that drain in the same time: %+v", over)
-	}
-	rate := simulate.Limit{Limit: simulate.Over(10, 5*time.Second).Limit}.With([]float64{20})[0]
-	if rate.Over != 0 || rate.LeakRate != 2 || rate.Capacity != 20 {
-		t.Errorf("limits that leak at the same rate: %+v", rate)
 	}
 }
 
@@ -61,33 +47,6 @@ func TestSmallest(t *testing.T) {
 	} {
 		if got := simulate.Smallest(tc.outcomes, tc.share); got != tc.want {
 			t.Errorf("%s: %d; want %d", tc.why, got, tc.want)
-		}
-	}
-}
-
-// With equal costs, a larger limit never refuses more.
-func TestLargerLimitsRefuseLess(t *testing.T) {
-	for seed := range uint64(20) {
-		r := rand.New(rand.NewPCG(seed, 7))
-		var arrivals []simulate.Arrival
-		at := int64(0)
-		for range 3000 {
-			at += int64(r.ExpFloat64() * 1e6)
-			arrivals = append(arrivals, simulate.Arrival{Time: at, Key: fmt.Sprint(r.IntN(4)), Cost: 1})
-		}
-		for _, base := range []simulate.Limit{simulate.Over(1, 20*time.Second), {Limit: simulate.Over(1, 9*time.Second).Limit}} {
-			rep, err := simulate.Run(t.Context(), simulate.Of(arrivals...), simulate.Options{
-				Limits: base.With(simulate.Capacities(1, 100)), Cost: 1,
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
-			for i := 1; i < len(rep.Outcomes); i++ {
-				if rep.Outcomes[i].Refused > rep.Outcomes[i-1].Refused {
-					t.Errorf("seed %d: capacity %v refuses %d, and %v refuses %d", seed, rep.Outcomes[i].Limit.Capacity,
-						rep.Outcomes[i].Refused, rep.Outcomes[i-1].Limit.Capacity, rep.Outcomes[i-1].Refused)
-				}
-			}
 		}
 	}
 }

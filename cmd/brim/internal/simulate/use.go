@@ -11,7 +11,7 @@ import (
 )
 
 // Use is the way in which callers use a bucket. In the zero value an arrival goes in if it fits, as
-// with [brim.Limiter.TryFillup]. At most one of Fillup, Queue and Penalty may be set.
+// with [brim.Limiter.TryFillup]. At most one of Fillup, Queue and Penalty may be set; see Validate.
 type Use struct {
 	// Fillup puts every arrival in, up to the rim, as [brim.Limiter.Fillup] does. An arrival that
 	// loses units counts as refused.
@@ -54,9 +54,6 @@ type calling struct {
 }
 
 func newCalling(use Use, u unit) (*calling, error) {
-	if err := use.Validate(); err != nil {
-		return nil, fmt.Errorf("simulate: %w", err)
-	}
 	g := &calling{unit: u, use: use}
 	s := memory.New(&memory.Options{Clock: g.clock.Now, MaxSkew: MaxSkew})
 	g.lim = brim.New(s, &brim.Options{AsStored: true}).WithPenalty(use.Penalty)

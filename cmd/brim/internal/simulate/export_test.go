@@ -1,7 +1,0 @@
-package simulate
-
-// The bounds that tests look at.
-const (
-	Chunk = chunk
-	Named = named
-)
