@@ -9,7 +9,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -67,20 +66,6 @@ func execute(t *testing.T, args ...string) result {
 	return result{cmd.ProcessState.ExitCode(), stdout.String(), stderr.String()}
 }
 
-func TestBinary(t *testing.T) {
-	t.Parallel()
-	path := storeIn(t)
-	limit := []string{"--capacity", "2", "--over", "30d", "--store", path}
-	try := func(amount string) result { return execute(t, append([]string{"try", "k", amount}, limit...)...) }
-	try("2").want(t, 0, "accepted", "")
-	try("1").want(t, 75, "refused", "")
-	try("3").want(t, 78, "refused", "")
-	execute(t, "state", "k", "--store", path, "--json").want(t, 0, `"key":"k"`, "")
-	execute(t, "try", "k").want(t, 64, "", "AMOUNT is missing")
-	execute(t, "replay", nasa, "--capacity", "5", "--leak-rate", "0.1", "--store", path, "--json").
-		want(t, 0, `"accepted":27846,"refused":3123`, "")
-}
-
 // A command waits a while for the lock of a file. Then its message names the way out.
 func TestBinaryFindsTheFileLocked(t *testing.T) {
 	if testing.Short() {
@@ -121,21 +106,4 @@ func TestBinaryFindsTheFileLocked(t *testing.T) {
 		t.Errorf("exit status %d after an interrupt; want 130", code)
 	}
 	execute(t, "list", "--store", path).want(t, 0, "live", "")
-}
-
-func TestBinaryWritesToFullDevice(t *testing.T) {
-	t.Parallel()
-	device, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer device.Close()
-	cmd := command(t, "version")
-	var stderr strings.Builder
-	cmd.Stdout, cmd.Stderr = device, &stderr
-	_ = cmd.Run()
-	if code := cmd.ProcessState.ExitCode(); code != exitInternal ||
-		!strings.Contains(stderr.String(), "cannot write the answer") {
-		t.Errorf("exit status %d, %q; want %d", code, stderr.String(), exitInternal)
-	}
 }

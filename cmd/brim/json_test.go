@@ -61,9 +61,8 @@ func namesIn(v any, to map[string]bool) {
 func TestJSONIsDocumented(t *testing.T) {
 	sections := documented(t)
 	t.Chdir(t.TempDir())
-	budget := "budget: cards\ncurrency: EUR\nrules:\n  - {name: month, rolling: 1000.00, window: 30d}\n"
 	log := "time,key\n2026-01-31T12:00:00Z,alice\n2026-01-31T12:00:01Z,alice\n"
-	for name, text := range map[string]string{"budget.yaml": budget, "log.csv": log, "damaged.db": strings.Repeat("no database\n", 1000)} {
+	for name, text := range map[string]string{"budget.yaml": cardsBudget, "log.csv": log, "damaged.db": strings.Repeat("no database\n", 1000)} {
 		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}

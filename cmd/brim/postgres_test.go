@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/brimgo/brim/internal/pgtest"
+	"github.com/brimgo/brim/internal/redistest"
 )
 
 // server returns the value of --store for a schema that does not exist yet.
@@ -73,23 +74,36 @@ func TestMigrate(t *testing.T) {
 	cli(t, "migrate", "status", "--store", other).want(t, exitOK, "version 2 of 2: up to date", "")
 }
 
-func TestPostgres(t *testing.T) {
-	s := migratedServer(t)
-	on := func(args ...string) []string { return append(args, "--store", s) }
-	limit := []string{"--capacity", "5", "--leak-rate", "0"}
-	slow := []string{"--capacity", "5", "--leak-rate", "0.0001"}
-	cli(t, append(on("try", "k", "3"), limit...)...).want(t, exitOK, "accepted", "")
-	cli(t, append(on("try", "k", "3"), slow...)...).want(t, exitRefused, "refused", "")
-	cli(t, append(on("try", "k", "3"), limit...)...).want(t, exitNever, "will not fit by waiting", "")
-	cli(t, append(on("able", "k", "2"), limit...)...).want(t, exitOK, "yes", "")
-	cli(t, append(on("fillup", "k", "9"), limit...)...).want(t, exitOK, "filled: level 5 of 5", "")
-	cli(t, on("state", "k")...).want(t, exitOK, "level      5", "")
-	cli(t, append(on("drain", "k", "1"), limit...)...).want(t, exitOK, "level 4 of 5", "")
-	cli(t, on("list", "--json")...).want(t, exitOK, `"key":"k","level":4,`, "")
-	cli(t, on("prune")...).want(t, exitOK, "pruned: 0", "")
-	cli(t, on("compact")...).want(t, exitUsage, "", "give a bbolt file")
-	cli(t, on("reset", "k")...).want(t, exitOK, "reset: 1", "")
-	cli(t, on("list", "--json")...).want(t, exitOK, "", "")
+// Every command that decides or maintains works over each server.
+func TestServers(t *testing.T) {
+	for name, store := range map[string]string{
+		"PostgreSQL": migratedServer(t), "Redis": "redis://" + redistest.NewServer(t).Addr() + "/0?brim_prefix=limits:",
+	} {
+		for _, step := range []struct {
+			call           string
+			code           int
+			stdout, stderr string
+		}{
+			{"try k 3 --capacity 5 --leak-rate 0", exitOK, "accepted", ""},
+			{"try k 3 --capacity 5 --leak-rate 0.0001", exitRefused, "refused", ""},
+			{"try k 3 --capacity 5 --leak-rate 0", exitNever, "will not fit by waiting", ""},
+			{"able k 2 --capacity 5 --leak-rate 0", exitOK, "yes", ""},
+			{"fillup k 9 --capacity 5 --leak-rate 0", exitOK, "filled: level 5 of 5", ""},
+			{"state k", exitOK, "level      5", ""},
+			{"drain k 1 --capacity 5 --leak-rate 0", exitOK, "level 4 of 5", ""},
+			{"block k 1h", exitOK, "blocked until", ""},
+			{"unblock k", exitOK, "not blocked", ""},
+			{"list --json", exitOK, `"key":"k","level":4,`, ""},
+			{"prune", exitOK, "pruned: 0", ""},
+			{"compact", exitUsage, "", "give a bbolt file"},
+			{"reset k", exitOK, "reset: 1", ""},
+			{"list --json", exitOK, "", ""},
+		} {
+			t.Run(name+"/"+step.call, func(t *testing.T) {
+				cli(t, append(strings.Fields(step.call), "--store", store)...).want(t, step.code, step.stdout, step.stderr)
+			})
+		}
+	}
 }
 
 // TestPostgresReplay replays a real access log. PostgreSQL decides it as memory does, and no bucket

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -24,22 +23,5 @@ func TestProgress(t *testing.T) {
 	p.draw()
 	if got := screen.String(); !strings.Contains(got, "[==============================] 100%") {
 		t.Errorf("the line is %q; want a full bar for a share above 1", got)
-	}
-}
-
-// A log file and a pipe must not contain progress lines.
-func TestProgressIsForTerminals(t *testing.T) {
-	file, err := os.CreateTemp(t.TempDir(), "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer file.Close()
-	a := &app{stderr: file}
-	p := a.progress("replay")
-	p.set(0.5, "")
-	p.end()
-	p.end() // a second end has no effect
-	if info, err := file.Stat(); err != nil || info.Size() != 0 || a.terminal() {
-		t.Errorf("%v, %v: a progress line was written", info.Size(), err)
 	}
 }

@@ -154,7 +154,6 @@ func parseLimit(s, currency string, until time.Time) (l spend.RuleLimit, err err
 	return l, err
 }
 
-// printLimits prints the account's own limits.
 func (a *app) spendPlanCommand(f *spendFlags) *cobra.Command {
 	var none bool
 	cmd := newCommand("spend/plan")
@@ -177,7 +176,7 @@ func (a *app) spendPlanCommand(f *spendFlags) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return a.print(map[string]string{"plan": plan}, "plan: "+printable(cmp.Or(plan, "none"))+"\n")
+				return a.print(map[string]string{"plan": plan}, "plan: "+printable(cmp.Or(plan, "none")))
 			}
 			r := spend.PlanRequest{ID: f.requestID(), Account: args[0]}
 			if !none {
@@ -193,6 +192,7 @@ func (a *app) spendPlanCommand(f *spendFlags) *cobra.Command {
 	return cmd
 }
 
+// printLimits prints the account's own limits.
 func (a *app) printLimits(ctx context.Context, b *spend.Budgets, account string) error {
 	list, err := b.Limits(ctx, account)
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"regexp"
 	"strings"
 	"sync"
 	"syscall"
@@ -153,6 +154,17 @@ func TestUIFails(t *testing.T) {
 	}
 }
 
+// program serves a page as a program does, below /limits/.
+func program(t *testing.T, page http.Handler) *httptest.Server {
+	t.Helper()
+	mux := http.NewServeMux()
+	mux.Handle("/limits/", http.StripPrefix("/limits", page))
+	server := httptest.NewServer(mux)
+	t.Cleanup(server.Close)
+	t.Cleanup(http.DefaultClient.CloseIdleConnections)
+	return server
+}
+
 // TestPageAsStore looks into a store that a program has open, with the commands that may.
 func TestPageAsStore(t *testing.T) {
 	db, err := bolt.Open(storeIn(t), nil)
@@ -166,25 +178,15 @@ func TestPageAsStore(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	access := ui.Act
-	look, act := ui.Bearer("secret", ui.Look), ui.Bearer("secret", ui.Act)
-	page, err := ui.New(db, func(r *http.Request) ui.Access {
-		if access == ui.Act {
-			return act(r)
-		}
-		return look(r)
-	}, &ui.Options{Check: db.Check, Logger: slog.New(slog.DiscardHandler)})
+	allow := ui.Bearer("secret", ui.Act)
+	page, err := ui.New(db, func(r *http.Request) ui.Access { return allow(r) }, &ui.Options{Check: db.Check, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer page.Close()
-	mux := http.NewServeMux()
-	mux.Handle("/limits/", http.StripPrefix("/limits", page))
-	server := httptest.NewServer(mux)
-	defer server.Close()
-	defer http.DefaultClient.CloseIdleConnections()
-	at := server.URL + "/limits/"
-	on := func(args ...string) result { return cli(t, append(args, "--store", at)...) }
+	server := program(t, page)
+	address := server.URL + "/limits/"
+	on := func(args ...string) result { return cli(t, append(args, "--store", address)...) }
 
 	on("list").want(t, exitUnavailable, "", "BRIM_TOKEN")
 	t.Setenv("BRIM_TOKEN", "wrong")
@@ -201,12 +203,8 @@ func TestPageAsStore(t *testing.T) {
 		{"state", "a", "--capacity", "7", "--leak-rate", "0"},
 	} {
 		got := on(args...)
-		backup := storeIn(t)
-		if err := copyOf(t, db, backup); err != nil {
-			t.Fatal(err)
-		}
-		want := cli(t, append(args, "--store", backup)...)
-		if got.code != exitOK || withoutTimes(got.stdout) != withoutTimes(want.stdout) {
+		want := cli(t, append(args, "--store", copyOf(t, db))...)
+		if got.code != exitOK || at.ReplaceAllString(got.stdout, "") != at.ReplaceAllString(want.stdout, "") {
 			t.Errorf("%q: %d\n%s%s\nthe file itself:\n%s", args, got.code, got.stdout, got.stderr, want.stdout)
 		}
 	}
@@ -222,7 +220,7 @@ func TestPageAsStore(t *testing.T) {
 	if st, err := lim.StateOf(t.Context(), "a"); err != nil || st.Capacity != 0 {
 		t.Errorf("%+v, %v after a reset", st, err)
 	}
-	access = ui.Look
+	allow = ui.Bearer("secret", ui.Look)
 	on("state", "b").want(t, exitOK, "4", "")
 	on("reset", "b").want(t, exitUnavailable, "", "not allowed")
 	if st, err := lim.StateOf(t.Context(), "b"); err != nil || st.Level != 4 {
@@ -230,7 +228,7 @@ func TestPageAsStore(t *testing.T) {
 	}
 	server.Close()
 	on("state", "b").want(t, exitUnavailable, "", "store unavailable")
-	at = "http://user:hunter2@[::1"
+	address = "http://user:hunter2@[::1"
 	if r := on("state", "b"); r.code != exitUsage || strings.Contains(r.stderr, "hunter2") {
 		t.Errorf("%d, %s", r.code, r.stderr)
 	}
@@ -278,30 +276,22 @@ func TestPageIsNoStore(t *testing.T) {
 	cli(t, "version").want(t, exitOK, "brim", "")
 }
 
-// copyOf writes a copy of an open store.
-func copyOf(t *testing.T, db *bolt.Store, path string) error {
+// copyOf returns the name of a copy of an open store.
+func copyOf(t *testing.T, db *bolt.Store) string {
 	t.Helper()
-	f, err := os.Create(path)
+	f, err := os.Create(storeIn(t))
 	if err != nil {
-		return err
+		t.Fatal(err)
 	}
 	defer f.Close()
-	_, err = db.Backup(t.Context(), f)
-	return err
+	if _, err = db.Backup(t.Context(), f); err != nil {
+		t.Fatal(err)
+	}
+	return f.Name()
 }
 
-// withoutTimes removes the member at, which differs between two readings.
-func withoutTimes(lines string) string {
-	var all strings.Builder
-	for line := range strings.Lines(lines) {
-		if i := strings.Index(line, `,"at":"`); i >= 0 {
-			rest := line[i+len(`,"at":"`):]
-			line = line[:i] + rest[strings.Index(rest, `"`)+1:]
-		}
-		all.WriteString(line)
-	}
-	return all.String()
-}
+// at is the member at of a state, which differs between two readings.
+var at = regexp.MustCompile(`,"at":"[^"]*"`)
 
 // TestListRefused asks the page of a program that refuses.
 func TestListRefused(t *testing.T) {
@@ -320,11 +310,7 @@ func TestListRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer page.Close()
-	mux := http.NewServeMux()
-	mux.Handle("/limits/", http.StripPrefix("/limits", page))
-	server := httptest.NewServer(mux)
-	defer server.Close()
-	defer http.DefaultClient.CloseIdleConnections()
+	server := program(t, page)
 	t.Setenv("BRIM_TOKEN", "secret")
 	list := func(args ...string) result {
 		return cli(t, append([]string{"list", "--by", "refused", "--store", server.URL + "/limits/"}, args...)...)

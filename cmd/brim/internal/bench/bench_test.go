@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"math"
-	"os"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -102,40 +101,6 @@ func TestBeyond(t *testing.T) {
 			t.Errorf("%d admitted in 1.9 s are %v beyond 10 + 3.8; want %v, because all amounts are whole",
 				admitted, got, want)
 		}
-	}
-}
-
-func TestReference(t *testing.T) {
-	dir := t.TempDir()
-	const keys = 2500 // more than one batch
-	ref, err := BoltReference(t.Context(), dir, keys)
-	if err != nil {
-		t.Fatal(err)
-	}
-	rep, err := Run(t.Context(),
-		Options{Store: inMemory(t), Callers: 2, Keys: keys, Duration: 50 * time.Millisecond, Reference: ref})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if rep.Ratio == nil || *rep.Ratio <= 1 || *rep.ReferencePerSecond <= 0 || *rep.ReferenceP99 <= 0 {
-		t.Errorf("the store in memory is not faster than a commit per decision: got %+v", rep)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if err := ref.Decide(ctx, 0); !errors.Is(err, context.Canceled) {
-		t.Errorf("the reference goes on after its context has ended: %v", err)
-	}
-	if err := ref.Close(); err != nil {
-		t.Error(err)
-	}
-	if _, err := BoltReference(ctx, dir, keys); !errors.Is(err, context.Canceled) {
-		t.Errorf("got %v; want context.Canceled", err)
-	}
-	if left, _ := os.ReadDir(dir); len(left) != 0 {
-		t.Errorf("the reference has left the files %v", left)
-	}
-	if _, err := BoltReference(t.Context(), dir+"/none", keys); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("got %v; want os.ErrNotExist", err)
 	}
 }
 

@@ -71,37 +71,6 @@ func TestGood(t *testing.T) {
 	}
 }
 
-// TestScale: a budget may count in a unit finer than cents, and its amounts have that many places.
-func TestScale(t *testing.T) {
-	const tokens = `budget: agents
-currency: USD:8
-rules:
-  - {name: day, calendar: 25, period: day, zone: UTC}
-  - {name: call, per_transaction: 0.00000315}
-also: [{budget: company, currency: USD:8, rules: [{name: ever, lifetime: 0.5}]}]
-`
-	f, err := read(t, tokens)
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, err := spend.New(memledger.New(nil), f.Budget, &f.Options)
-	if err != nil {
-		t.Fatal(err)
-	}
-	list, err := b.Remaining(t.Context(), "a")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i, want := range []int64{25_00000000, 315} {
-		if got := list[i].Limit; got != (spend.Money{Minor: want, Currency: "USD:8"}) {
-			t.Errorf("rule %s has the limit %#v; want %d", list[i].Rule, got, want)
-		}
-	}
-	if _, err := read(t, strings.Replace(tokens, "0.00000315", "0.000000315", 1)); !errors.Is(err, ErrFormat) {
-		t.Errorf("an amount finer than the unit: %v; want ErrFormat", err)
-	}
-}
-
 func TestBad(t *testing.T) {
 	for _, c := range []struct{ name, change, to, says string }{
 		{"unknown field", "hold_ttl: 48h", "hold_tll: 48h", `line 4: unknown field "hold_tll"`},

@@ -299,17 +299,6 @@ func TestGzip(t *testing.T) {
 	}
 }
 
-func TestFields(t *testing.T) {
-	if _, _, err := all(t, strings.NewReader(common), Options{Key: "colour"}); !errors.Is(err, ErrField) ||
-		!strings.Contains(err.Error(), "host, method") {
-		t.Errorf("got %v; want ErrField that names the fields there are", err)
-	}
-	if _, _, err := all(t, strings.NewReader(common), Options{Time: "ts"}); !errors.Is(err, ErrField) ||
-		!strings.Contains(err.Error(), "or choose start") {
-		t.Errorf("got %v; want ErrField that names the time there is", err)
-	}
-}
-
 func TestFailingInput(t *testing.T) {
 	broken := errors.New("broken")
 	for name, in := range map[string]io.Reader{
