@@ -125,7 +125,8 @@ func TestCheckFindsAndMends(t *testing.T) {
 				state = fields(text)
 			}
 		}
-		client := closing(t, redis.NewClient(&redis.Options{Addr: server.Addr(), Username: c.user, Password: "pw"}))
+		user := redis.Options{Addr: server.Addr(), Username: c.user, Password: "pw"}
+		client := closing(t, redis.NewClient(&user))
 		if _, got := check(t, client, nil); got != c.want {
 			t.Errorf("%s: %s; want %s", c.name, got, c.want)
 		}
