@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -23,5 +24,13 @@ func TestProgress(t *testing.T) {
 	p.draw()
 	if got := screen.String(); !strings.Contains(got, "[==============================] 100%") {
 		t.Errorf("the line is %q; want a full bar for a share above 1", got)
+	}
+	file, err := os.CreateTemp(t.TempDir(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	if (&app{stderr: file}).terminal() {
+		t.Error("a log file would contain progress lines")
 	}
 }

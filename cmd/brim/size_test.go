@@ -126,6 +126,7 @@ func TestSizeOfRandomLogs(t *testing.T) {
 func TestSizeByTimeout(t *testing.T) {
 	cli(t, "size", "--leak-rate", "200", "--timeout", "3s", "--json").
 		want(t, exitOK, `{"capacity":600,"leak_rate":200,"max_wait":3}`, "")
+	cli(t, "size", "--leak-rate", "200", "--timeout", "3s").want(t, exitOK, "600, or less", "")
 	// With a log, the list ends at the deepest queue that drains in time.
 	var s sizeJSON
 	cli(t, "size", nasa, "--leak-rate", "0.1", "--timeout", "2m", "--json").decode(t, &s)

@@ -35,8 +35,11 @@ func randomArrivals(seed uint64) []simulate.Arrival {
 	r := rand.New(rand.NewPCG(seed, 9))
 	var all []simulate.Arrival
 	at := simulate.Start.UnixMicro()
-	for range 600 {
+	for i := range 600 {
 		at += int64(r.IntN(9)) * int64(r.IntN(3)) * 125_000
+		if i%200 == 0 {
+			at += 40e6 // more than two windows without an arrival
+		}
 		all = append(all, simulate.Arrival{Time: at, Key: fmt.Sprint(r.IntN(3)), Cost: float64(1 + r.IntN(3)*r.IntN(2))})
 	}
 	return all

@@ -117,8 +117,6 @@ func (p *Pattern) validateRetries() error {
 		return fmt.Errorf("retry-every is %v; it must be from 0 to %v", p.RetryEvery, longestRetry)
 	case !(p.Jitter >= 0 && p.Jitter <= 10):
 		return fmt.Errorf("jitter is %v; it must be from 0 to 10", p.Jitter)
-	case p.Timeout < 0:
-		return fmt.Errorf("timeout is %v; it must be positive", p.Timeout)
 	}
 	return nil
 }

@@ -36,8 +36,6 @@ func (u Use) Validate() error {
 	switch {
 	case ways > 1:
 		return errors.New("a bucket is filled up to the rim, used as a queue or blocked after a refusal: choose one")
-	case u.MaxWait < 0:
-		return fmt.Errorf("the longest wait is %v; it must be positive", u.MaxWait)
 	case u.MaxWait > 0 && !u.Queue:
 		return errors.New("a longest wait needs a queue")
 	}
