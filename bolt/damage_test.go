@@ -398,6 +398,35 @@ func TestDamagedPageWhileOpen(t *testing.T) {
 	}
 }
 
+// TestDamagedFreelist damages the header of the list of free pages under an open store. bbolt would free
+// as many pages as the header claims, in a commit as well as in Close, and return after minutes.
+func TestDamagedFreelist(t *testing.T) {
+	path, _ := smallFile(t)
+	s, err := Open(path, nil)
+	must(t, err)
+	fillup(t, s, "key 001", 1)
+	_, err = s.Prune(t.Context()) // which writes the decision to the file
+	must(t, err)
+	file, err := os.OpenFile(path, os.O_RDWR, 0)
+	must(t, err)
+	defer func() { _ = file.Close() }()
+	must(t, s.db.File().View(func(tx *bbolt.Tx) error {
+		for id := 2; ; id++ {
+			page, err := tx.Page(id)
+			if err != nil || page == nil {
+				return errors.Join(err, errors.New("no page is the list of free pages"))
+			}
+			if page.Type == "freelist" {
+				_, err := file.WriteAt([]byte{0xFF, 0xFF, 0xFF, 0xFF}, int64(id*tx.DB().Info().PageSize+12))
+				return err
+			}
+		}
+	}))
+	_, err = s.Fill(t.Context(), op(steady, "key 001", 1, store.Always))
+	failsWith(t, err, store.ErrCorrupt, "the list of free pages")
+	closeStore(t, s)
+}
+
 // TestNewChecks: New over an application's database refuses a table with a missing or an older
 // record, and takes one with a damaged record.
 func TestNewChecks(t *testing.T) {

@@ -202,7 +202,11 @@ func (f *File) Close() error {
 		return f.file.Close() // bbolt would wait for ever; the system's lock goes with the file
 	}
 	if f.committed && f.Usable() == nil {
-		if err := guard(func() error { return f.db.Update(func(*bbolt.Tx) error { return nil }) }); err != nil {
+		err := f.checkFreelist()
+		if err == nil {
+			err = guard(func() error { return f.db.Update(func(*bbolt.Tx) error { return nil }) })
+		}
+		if err != nil {
 			// All decisions are durable already.
 			f.options.Logger.Warn("bolt: the last commit could not be made twice", "error", err)
 		}

@@ -139,6 +139,9 @@ func (f *File) commit(tx *bbolt.Tx) error {
 	id := tx.ID()
 	if f.owned {
 		f.db.AllocSize = int(min(max(tx.Size()/4, leastStep), mostStep))
+		if err := f.checkFreelist(); err != nil {
+			return err
+		}
 	}
 	cause := guard(tx.Commit)
 	if cause == nil {
@@ -166,6 +169,28 @@ func (f *File) commit(tx *bbolt.Tx) error {
 		f.Refuse(fmt.Sprintf("the disk failed earlier (%v); close the store and open it again", cause))
 	}
 	return Unavailable(fmt.Sprintf("nothing was applied: %v", cause), cause)
+}
+
+// checkFreelist checks that the list of free pages ends within the file. A commit frees the pages of
+// the list, and the header of a damaged one may claim 2^32 of them, for which bbolt takes minutes
+// and gigabytes.
+func (f *File) checkFreelist() error {
+	info, err := f.file.Stat()
+	if err != nil {
+		return fileError(err)
+	}
+	m, err := readMeta(f.file, info.Size())
+	if err != nil || m.freelist == noFreelist {
+		return err
+	}
+	var header [pageHeader]byte
+	if _, err := f.file.ReadAt(header[:], int64(m.freelist)*int64(m.pageSize)); err != nil {
+		return readError(err)
+	}
+	if overflow := uint64(order.Uint32(header[12:])); overflow >= m.high-m.freelist {
+		return Damagef("the list of free pages at page %d ends beyond the last of %d pages", m.freelist, m.high)
+	}
+	return nil
 }
 
 // Refuse makes the file refuse all further work.
