@@ -64,11 +64,13 @@ func TestVerifyOneRule(t *testing.T) {
 		{"another amount in a bucket", leaky, []int64{1}, oneMore("0"), store.ErrCorrupt},
 		{"no entries", ever, []int64{1}, none, store.ErrCorrupt},
 		{
-			"no decline between entries", ever, []int64{1, 101, 2},
+			"no decline between entries", ever,
+			[]int64{1, 101, 2},
 			func(e []ledger.Entry) []ledger.Entry { return append(e[:1], e[2:]...) }, store.ErrCorrupt,
 		},
 		{
-			"no decline at the end", ever, []int64{1, 101},
+			"no decline at the end", ever,
+			[]int64{1, 101},
 			func(e []ledger.Entry) []ledger.Entry { return e[:1] }, store.ErrCorrupt,
 		},
 		{"no entries of a bucket", leaky, []int64{1}, none, store.ErrCorrupt},

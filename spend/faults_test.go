@@ -218,7 +218,10 @@ func TestPruneInPart(t *testing.T) {
 // TestHistoryStops: a caller may leave a history after any entry.
 func TestHistoryStops(t *testing.T) {
 	_, b := busyAccount(t)
-	for range b.History(t.Context(), "a", nil) {
+	for _, err := range b.History(t.Context(), "a", nil) {
+		if err != nil {
+			t.Error(err)
+		}
 		break
 	}
 }

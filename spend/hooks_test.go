@@ -144,7 +144,10 @@ func TestHooks(t *testing.T) {
 
 		_, _ = b.AbleToAccept(ctx, request("", 1))
 		hears("able_to_accept: ok after 0s")
-		for range b.History(ctx, "card", nil) {
+		for _, err := range b.History(ctx, "card", nil) {
+			if err != nil {
+				t.Error(err)
+			}
 			time.Sleep(time.Second)
 			break
 		}

@@ -62,7 +62,8 @@ func TestFill(t *testing.T) {
 		},
 		{
 			"a clock that was set right, during a block for ever", "never stays never",
-			Record{Level: 2, Time: noon, Limit: limit, BlockedUntil: MaxTime}, op(IfFits, 3, 0), at(-3600),
+			Record{Level: 2, Time: noon, Limit: limit, BlockedUntil: MaxTime},
+			op(IfFits, 3, 0), at(-3600),
 			State{Level: 2, RetryAfter: Never, BlockedUntil: toTime(MaxTime)},
 			Write | Skewed,
 			Record{Level: 2, Time: at(-3600), Limit: limit, BlockedUntil: MaxTime},
