@@ -146,7 +146,8 @@ func TestCalledOffVerify(t *testing.T) {
 	}
 }
 
-// TestBackupThatFails: a backup that fails or is called off leaves no file behind, and the store goes on.
+// TestBackupThatFails: a backup that fails or is called off leaves no file behind, and the store
+// goes on.
 func TestBackupThatFails(t *testing.T) {
 	s := openTemp(t, nil)
 	fillMany(t, s, 0, 2000)

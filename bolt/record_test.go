@@ -17,7 +17,8 @@ var sampleRecord = store.Record{
 	BlockedUntil: 1767323046000000,
 }
 
-// TestRecordRoundTrip: the largest numbers that a record can have are no damage, and so are all others.
+// TestRecordRoundTrip: the largest numbers that a record can have are no damage, and so are all
+// others.
 func TestRecordRoundTrip(t *testing.T) {
 	const most = math.MaxFloat64
 	survives := func(want store.Record) {

@@ -93,7 +93,7 @@ func TestStatementsOfCalls(t *testing.T) {
 	remove := func(keys ...string) call {
 		return func(s store.Store) error { return s.Delete(t.Context(), keys...) }
 	}
-	// sends sees what a call sends.
+	// sends compares the statements that a call sends.
 	sends := func(why string, s store.Store, call call, want string) {
 		t.Helper()
 		names.take()
