@@ -11,7 +11,8 @@ import (
 
 // TestCountingRowsRaces lets 16 callers at once count the rows of a table before any of them
 // inserts its row, as the callers of two statements may. All of them see room under a limit of 10.
-// docs/algorithms.md names both numbers; the conformance suite has a bucket admit exactly its capacity.
+// docs/algorithms.md names both numbers; the conformance suite has a bucket admit exactly its
+// capacity.
 func TestCountingRowsRaces(t *testing.T) {
 	const callers, limit = 16, 10
 	pool := pgtest.PoolAt(t, pgtest.With(t, "pool_max_conns=16"))

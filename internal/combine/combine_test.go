@@ -102,8 +102,8 @@ func batchIs(t *testing.T, got []int, want ...int) {
 	}
 }
 
-// TestQueuesBehindTheFlushInFlight: requests wait for the flush in flight, and then go out together, at
-// most MaxBatch of them in a flush.
+// TestQueuesBehindTheFlushInFlight: requests wait for the flush in flight, and then go out
+// together, at most MaxBatch of them in a flush.
 func TestQueuesBehindTheFlushInFlight(t *testing.T) {
 	for name, mayLead := range map[string]bool{"a caller that leads": true, "a caller that can be called away": false} {
 		t.Run(name, func(t *testing.T) {

@@ -11,8 +11,8 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// TestLeaveAnswered: the context of a caller ends when its answer has come and the caller has not taken
-// it yet. The caller takes it.
+// TestLeaveAnswered: the context of a caller ends when its answer has come and the caller has not
+// taken it yet. The caller takes it.
 func TestLeaveAnswered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGate()

@@ -2,10 +2,10 @@
 //
 //	go run . [OPTION]... [PART]...
 //
-// It starts the servers that it needs, PostgreSQL and Redis. Each round has one trial of every subject, so other work of the machine weighs on all of
-// them. It prints a Markdown table for each workload, and with -out it also writes them to
-// results.md, and every round to results.json. These are the parts, the first four of them by
-// default:
+// It starts the servers that it needs, PostgreSQL and Redis. Each round has one trial of every
+// subject, so other work of the machine weighs on all of them. It prints a Markdown table for each
+// workload, and with -out it also writes them to results.md, and every round to results.json. These
+// are the parts, the first four of them by default:
 //
 //   - cells: decisions per second and answer times in each workload
 //   - rush: units that a new bucket admits beyond its limit
