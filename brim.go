@@ -41,8 +41,9 @@
 // # Refusals and errors
 //
 // A refusal is a [State], never an error. An error means that the store failed or that an
-// argument was invalid; the limit then gave no answer, and the caller decides whether to let
-// the work through. Match errors with [errors.Is]; see [ErrUnavailable] and [ErrInvalidKey].
+// argument was invalid; the limit then gave no answer. Match errors with [errors.Is]: only
+// [ErrUnavailable] and [ErrUnknownOutcome] mean that the store is out of reach, where a caller may
+// choose to let the work through.
 //
 // # Bursts
 //
@@ -201,8 +202,8 @@ type State = store.State
 type Entry = store.Entry
 
 // Never is the RetryAfter of an amount for which no wait makes room: the amount exceeds the
-// capacity less the held units, the bucket does not leak, or the wait ends after the year 2255,
-// where time ends. Never is the largest Duration.
+// capacity less the held units, the bucket does not leak, or the wait is longer than 146 years or
+// ends after the year 2255. A time added to it is still positive: compare with >=.
 const Never = store.Never
 
 // UntilEmpty is the penalty or block that lasts until the bucket would be empty if nothing more
@@ -226,12 +227,22 @@ var (
 	ErrClosed = store.ErrClosed
 )
 
-// Errors of the store. The limit gave no answer, and the caller decides whether to let the work
-// through. Match them with [errors.Is].
+// Errors of the store. The limit gave no answer. Only [ErrUnavailable] and [ErrUnknownOutcome] say
+// that the store is out of reach, so that a caller may choose to let the work through; Fallback in
+// package local decides in memory then. Match them with [errors.Is]; docs/errors.md lists their
+// causes.
 var (
-	// ErrUnavailable reports a store that could not be reached or could not write. Nothing was
-	// applied.
+	// ErrUnavailable reports a store that is out of reach: it gave no answer, or it said that it
+	// cannot answer now, for these buckets or for all. Nothing was applied, and the same call may
+	// succeed later.
 	ErrUnavailable = store.ErrUnavailable
+	// ErrMisconfigured reports a store that cannot answer until somebody mends its setup: a table
+	// or a right is missing, the password is wrong, an option does not fit the server. Nothing was
+	// applied.
+	ErrMisconfigured = store.ErrMisconfigured
+	// ErrFull reports a store that has reached its bound of buckets, and has no place for the new
+	// one that the call needs. Nothing was applied.
+	ErrFull = store.ErrFull
 	// ErrUnknownOutcome reports a call that was cut short after it was sent. The call may have
 	// been applied, or may be applied later, so repeating it can count the amount twice.
 	ErrUnknownOutcome = store.ErrUnknownOutcome
@@ -252,7 +263,7 @@ type OverLimitError struct {
 // Error says when the amount would fit, or why it never will. It does not contain the key.
 func (e *OverLimitError) Error() string {
 	switch {
-	case e.RetryAfter != Never:
+	case e.RetryAfter < Never:
 		return fmt.Sprintf("brim: %v: it would fit in %v", ErrOverLimit, e.RetryAfter)
 	case e.Capacity == 0:
 		return fmt.Sprintf("brim: %v: nothing fits; the capacity is 0", ErrOverLimit)

@@ -69,7 +69,7 @@ func ExampleLimiter_TryFillup() {
 		switch {
 		case err != nil:
 			http.Error(w, "try later", http.StatusServiceUnavailable)
-		case st.RetryAfter == brim.Never:
+		case st.RetryAfter >= brim.Never:
 			http.Error(w, "too large", http.StatusRequestEntityTooLarge)
 		case !st.Accepted:
 			w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(st.RetryAfter.Seconds()))))
@@ -271,7 +271,7 @@ func ExampleLimiter_Block() {
 	_, err := lim.TryFillup(ctx, tenant, 40)
 	fmt.Println(err)
 
-	st, err := lim.Block(ctx, tenant, time.Hour)
+	st, err := lim.Block(ctx, "tenant:42", time.Hour)
 	fmt.Println("blocked until", st.BlockedUntil.Format(time.TimeOnly), err)
 	st, err = lim.TryFillup(ctx, tenant, 1)
 	fmt.Println(st.Accepted, st.RetryAfter, err)
@@ -365,7 +365,7 @@ func Example_fullJitter() {
 		bound := time.Millisecond // a real client starts at about 100 ms
 		for {
 			st, err := lim.TryFillup(ctx, b, 1)
-			if err != nil || st.Accepted || st.RetryAfter == brim.Never {
+			if err != nil || st.Accepted || st.RetryAfter >= brim.Never {
 				return st, err
 			}
 			// RetryAfter is the earliest time at which the unit fits. The jitter comes on top.

@@ -299,19 +299,22 @@ func (l *Limiter) Do(ctx context.Context, b Bucket, n float64, f func(context.Co
 	return f(ctx)
 }
 
-// Block keeps everybody out of b for d on the store's clock, or [UntilEmpty]: nothing fits into a
-// blocked bucket, and only Fillup still counts. The level and the held units of b stay as they are.
-// Use Block to stop a caller by hand. [Limiter.WithPenalty] blocks a bucket after an overflow.
+// Block keeps everybody out of the bucket with that key for d on the store's clock, or
+// [UntilEmpty]: nothing fits into a blocked bucket, and only Fillup still counts. The level and the
+// held units stay as they are. Use Block to stop a caller by hand. [Limiter.WithPenalty] blocks a
+// bucket after an overflow.
 //
 // The block is stored with the bucket, so all processes respect it. If there is no such bucket,
 // Block creates it. Block prolongs an earlier block and never shortens it; [Limiter.Unblock] ends
-// it. The State reports the end as BlockedUntil. If d is below a microsecond and not UntilEmpty,
-// the error is [ErrInvalidLimit]. The store does not keep the reason for a block; WithReason in
-// package observe passes it to a log.
+// it. From [Never] on, d is for ever. The State is by the limit last written to the bucket, and
+// reports the end as BlockedUntil. If d is below a microsecond and not UntilEmpty, the error is
+// [ErrInvalidLimit]. The store does not keep the reason for a block; WithReason in package observe
+// passes it to a log.
 //
-// If the error is [ErrUnknownOutcome], b may be blocked. After any other error it is not.
-func (l *Limiter) Block(ctx context.Context, b Bucket, d time.Duration) (st State, err error) {
-	err = l.fill(ctx, &st, &store.Op{Bucket: b, BlockFor: d, Mode: store.Block}, 0)
+// If the error is [ErrUnknownOutcome], the bucket may be blocked. After any other error it is not.
+func (l *Limiter) Block(ctx context.Context, key string, d time.Duration) (st State, err error) {
+	err = l.fill(ctx, &st, &store.Op{Bucket: Bucket{Key: key}, BlockFor: d, Mode: store.Block}, 0)
+	st.Accepted = false // no amount was decided
 	return st, err
 }
 
@@ -323,6 +326,7 @@ func (l *Limiter) Block(ctx context.Context, b Bucket, d time.Duration) (st Stat
 // If the error is [ErrUnknownOutcome], the block may have ended. After any other error it has not.
 func (l *Limiter) Unblock(ctx context.Context, key string) (st State, err error) {
 	err = l.fill(ctx, &st, &store.Op{Bucket: Bucket{Key: key}, Mode: store.Unblock}, 0)
+	st.Accepted = false
 	return st, err
 }
 
@@ -332,9 +336,9 @@ func (l *Limiter) Unblock(ctx context.Context, key string) (st State, err error)
 // clock, or [UntilEmpty]. Nothing fits into a blocked bucket; only Fillup still counts.
 //
 // The block is stored with the bucket, so all processes respect the block, and it lasts as long
-// as the stored bucket does. A later overflow can prolong the block but never shortens it: a
-// caller who keeps trying stays out. State.BlockedUntil is the end of the block, RetryAfter
-// includes it, and [Limiter.Unblock] or [Limiter.Reset] lifts it. A Limiter without a penalty sets
+// as the stored bucket does. An overflow while it lasts writes nothing and does not prolong it: a
+// caller who keeps trying gets in when it ends. State.BlockedUntil is the end of the block,
+// RetryAfter includes it, and [Limiter.Unblock] or [Limiter.Reset] lifts it. A Limiter without a penalty sets
 // no block, but respects the blocks that it finds. While callers of the Limiter are in
 // [Limiter.Wait] for a bucket, no overflow but that of Fillup blocks it.
 //
@@ -343,8 +347,8 @@ func (l *Limiter) Unblock(ctx context.Context, key string) (st State, err error)
 // transaction writes anything else, and commit the transaction after a refusal.
 //
 // A d of 0 sets no penalty. If d is below a microsecond and neither 0 nor UntilEmpty, those five
-// methods return [ErrInvalidLimit]. A refusal that sets or prolongs a block is a write and costs
-// as much as an accepted call.
+// methods return [ErrInvalidLimit]. A refusal that sets a block is a write and costs as much as an
+// accepted call.
 func (l *Limiter) WithPenalty(d time.Duration) *Limiter {
 	with := *l
 	with.penalty = d

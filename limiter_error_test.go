@@ -41,10 +41,10 @@ func failures(ctx context.Context, l *brim.Limiter, taking argument, b brim.Buck
 		return errs
 	}
 	_, errs["State"] = l.State(ctx, b)
-	_, errs["Block"] = l.Block(ctx, b, time.Hour)
 	if taking == aLimit {
 		return errs
 	}
+	_, errs["Block"] = l.Block(ctx, b.Key, time.Hour)
 	_, errs["StateOf"] = l.StateOf(ctx, b.Key)
 	errs["Reset"] = l.Reset(ctx, b.Key)
 	_, errs["Unblock"] = l.Unblock(ctx, b.Key)

@@ -146,13 +146,13 @@ func TestBlock(t *testing.T) {
 		must(t)(l.TryFillup(ctx, b, 8))
 		must(t)(l.Hold(ctx, b, 1))
 		until := start.Add(time.Minute)
-		if st := must(t)(l.Block(ctx, b, time.Minute)); !st.BlockedUntil.Equal(until) || st.Level != 8 || st.Held != 1 {
+		if st := must(t)(l.Block(ctx, b.Key, time.Minute)); !st.BlockedUntil.Equal(until) || st.Level != 8 || st.Held != 1 {
 			t.Errorf("Block: %+v; want a block until %v, and the level and the held units as before", st, until)
 		}
 		if st := must(t)(l.AbleToAccept(ctx, b, 1)); st.Accepted || st.RetryAfter != time.Minute {
 			t.Errorf("AbleToAccept during the block: %+v; want a wait of a minute", st)
 		}
-		if st := must(t)(l.Block(ctx, b, time.Second)); !st.BlockedUntil.Equal(until) {
+		if st := must(t)(l.Block(ctx, b.Key, time.Second)); !st.BlockedUntil.Equal(until) {
 			t.Errorf("a shorter Block: %+v; want the block as before", st)
 		}
 		clock.Advance(time.Second)
@@ -163,7 +163,7 @@ func TestBlock(t *testing.T) {
 		if st := must(t)(l.TryFillup(ctx, b, 2)); !st.Accepted {
 			t.Errorf("TryFillup after Unblock: %+v; want it accepted", st)
 		}
-		if st := must(t)(l.Block(ctx, tens.For("new"), brim.UntilEmpty)); !st.BlockedUntil.IsZero() {
+		if st := must(t)(l.Block(ctx, "new", brim.UntilEmpty)); !st.BlockedUntil.IsZero() {
 			t.Errorf("Block of an empty bucket until it is empty: %+v; want no block", st)
 		}
 		if st := must(t)(l.Unblock(ctx, "none")); !st.BlockedUntil.IsZero() || st.Capacity != 0 {
@@ -173,7 +173,7 @@ func TestBlock(t *testing.T) {
 			t.Errorf("the store has %q; want k alone", got)
 		}
 		for _, d := range []time.Duration{0, time.Nanosecond, -time.Second} {
-			if _, err := l.Block(ctx, b, d); !errors.Is(err, brim.ErrInvalidLimit) {
+			if _, err := l.Block(ctx, b.Key, d); !errors.Is(err, brim.ErrInvalidLimit) {
 				t.Errorf("Block for %v: %v; want ErrInvalidLimit", d, err)
 			}
 		}

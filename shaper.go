@@ -177,7 +177,7 @@ func (s *Shaper) ceiling(ctx context.Context, l Limit, n float64) float64 {
 	}
 	ceiling := l.LeakRate*longest.Seconds() + n
 	ceiling += roundingMargin(ceiling) // a turn at the very end of the wait is in time
-	if longest == Never || !(n >= 0 && ceiling < l.Capacity) {
+	if longest >= Never || !(n >= 0 && ceiling < l.Capacity) {
 		return 0
 	}
 	return ceiling

@@ -110,7 +110,7 @@ func (l *Limiter) waitSpecial(ctx context.Context, op *store.Op) (st State, err 
 // tooLate reports whether a wait of d ends after the context's deadline, or never.
 func tooLate(ctx context.Context, d time.Duration) bool {
 	deadline, ok := ctx.Deadline()
-	return d == Never || ok && d > time.Until(deadline)
+	return d >= Never || ok && d > time.Until(deadline)
 }
 
 // decide lets the store decide a valid operation, which leaves room for the callers that wait for

@@ -183,7 +183,7 @@ func TestRoomBesideWaiters(t *testing.T) {
 		}
 		check("behind it", lim, b, 1, 121*time.Second)
 
-		must(t)(lim.Block(ctx, b, 300*time.Second))
+		must(t)(lim.Block(ctx, b.Key, 300*time.Second))
 		if st := must(t)(lim.TryFillup(ctx, b, 1)); st.Accepted || st.RetryAfter != 300*time.Second {
 			t.Errorf("a block that lasts longer than the line: %+v", st)
 		}

@@ -90,7 +90,7 @@ func TestWait(t *testing.T) {
 				b := c.limit.For("b")
 				must(t)(lim.TryFillup(t.Context(), b, c.before))
 				if c.block > 0 {
-					must(t)(lim.Block(t.Context(), b, c.block))
+					must(t)(lim.Block(t.Context(), b.Key, c.block))
 				}
 				ctx := c.ctx
 				if ctx == nil {

@@ -31,7 +31,7 @@ func (e *callError) GRPCStatus() *status.Status { return e.status }
 // handlers that ask the Limiter themselves.
 func Refusal(st brim.State) error {
 	over := &brim.OverLimitError{State: st}
-	if st.RetryAfter == brim.Never {
+	if st.RetryAfter >= brim.Never {
 		return &callError{over, status.New(codes.ResourceExhausted, "the limit is reached, and waiting will not change that")}
 	}
 	s := status.New(codes.ResourceExhausted, "the limit is reached")

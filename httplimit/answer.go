@@ -84,7 +84,7 @@ func xRateLimit(h http.Header, st brim.State) {
 	left, _ := quota(st)
 	h["X-Ratelimit-Limit"] = []string{integer(st.Capacity)}
 	h["X-Ratelimit-Remaining"] = []string{integer(left)}
-	if blocked := blockedFor(st); max(st.TimeToEmpty(), blocked) != brim.Never {
+	if blocked := blockedFor(st); max(st.TimeToEmpty(), blocked) < brim.Never {
 		reset := wholeSeconds(blocked)
 		if st.Level > 0 {
 			reset = max(reset, ceilSeconds(st.Level/st.LeakRate))
@@ -109,7 +109,7 @@ func quota(st brim.State) (left, more float64) {
 		return left, 0
 	}
 	more = ceilSeconds((left + 1 - units) / st.LeakRate)
-	if st.RetryAfter > 0 && st.RetryAfter != brim.Never {
+	if st.RetryAfter > 0 && st.RetryAfter < brim.Never {
 		more = min(more, wholeSeconds(st.RetryAfter))
 	}
 	return left, max(1, more)
@@ -144,7 +144,7 @@ func (r *Refusal) announce(h http.Header) {
 	r.Status = http.StatusTooManyRequests
 	if r.Cost > r.State.Capacity && r.State.Capacity > 0 {
 		r.Status = http.StatusRequestEntityTooLarge
-	} else if r.State.RetryAfter != brim.Never {
+	} else if r.State.RetryAfter < brim.Never {
 		h.Set("Retry-After", integer(max(1, wholeSeconds(r.State.RetryAfter))))
 	}
 }

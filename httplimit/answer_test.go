@@ -17,7 +17,7 @@ import (
 // Over divides, so capacity / leak rate is often a little more than the period. The fields must
 // show the period that the application has written.
 func TestFieldsShowThePeriod(t *testing.T) {
-	const longest = int64(math.MaxInt64 / time.Second)
+	const longest = int64(brim.Never / time.Second)
 	s, err := seed.New()
 	if err != nil {
 		t.Fatal(err)

@@ -176,7 +176,7 @@ func (f *fallback) scaled(op store.Op) store.Op {
 // the outage is over.
 func (f *fallback) mark(st *store.State, op *store.Op) {
 	st.Estimate = true
-	if st.RetryAfter == store.Never && op.Amount <= op.Capacity {
+	if st.RetryAfter >= store.Never && op.Amount <= op.Capacity {
 		st.RetryAfter = f.retry
 	}
 }

@@ -61,7 +61,7 @@ func newSnapshot(op *store.Op, st *store.State, sent, received int64) snapshot {
 		e.rec.BlockedUntil = st.BlockedUntil.UnixMicro()
 	}
 	e.clock = e.rec.Time
-	if !st.Accepted && op.CeilingAt.IsZero() && st.RetryAfter != store.Never {
+	if !st.Accepted && op.CeilingAt.IsZero() && st.RetryAfter < store.Never {
 		// If the store's clock was set back, the bucket's time is ahead of the clock. The store
 		// then returns a longer wait than the level explains. The difference is the lag of the
 		// clock. A difference of up to two microseconds is rounding.
@@ -87,7 +87,7 @@ func (e *snapshot) refuse(op *store.Op, now, remember int64, st *store.State) bo
 	switch {
 	case n != e.amount || op.Ceiling != 0 || op.Hold != 0:
 		wait = e.waitFor(op, n, clock)
-	case wait != store.Never:
+	case wait < store.Never:
 		wait -= time.Duration(clock-e.clock) * time.Microsecond
 	}
 	if wait <= 0 {

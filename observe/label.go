@@ -22,7 +22,7 @@ func (d Decision) Label() string {
 		return "accepted"
 	case d.State.BlockedUntil.After(d.State.At):
 		return "blocked"
-	case d.State.RetryAfter == store.Never:
+	case d.State.RetryAfter >= store.Never:
 		return "never"
 	}
 	return "refused"

@@ -135,7 +135,7 @@ func logDecision(ctx context.Context, l *slog.Logger, level slog.Level, msg stri
 		attrs = append(attrs, slog.Float64("hold", d.Hold), slog.Float64("held", d.State.Held))
 	}
 	switch {
-	case d.State.RetryAfter == store.Never:
+	case d.State.RetryAfter >= store.Never:
 		attrs = append(attrs, slog.String("retry_after", "never"))
 	case d.State.RetryAfter > 0:
 		attrs = append(attrs, slog.Duration("retry_after", d.State.RetryAfter))

@@ -103,7 +103,7 @@ func TestHooks(t *testing.T) {
 			return err
 		}, []string{
 			"start fill 1",
-			`decision in fill: key "", mode 0, amount 11, hold 0: false of 1, level 0, wait 2562047h47m16.854775807s`,
+			`decision in fill: key "", mode 0, amount 11, hold 0: false of 1, level 0, wait 1281023h53m38.427387903s`,
 			"end fill fill: 1s, failed 0, error <nil>",
 		}},
 		{"failed", func(_ context.Context, s store.Store) error {
@@ -122,7 +122,7 @@ func TestHooks(t *testing.T) {
 		}, []string{
 			"start apply 3",
 			`decision in apply: key "", mode 0, amount 9, hold 0: false of 2, level 0, wait 0s`,
-			`decision in apply: key "", mode 0, amount 11, hold 0: false of 2, level 0, wait 2562047h47m16.854775807s`,
+			`decision in apply: key "", mode 0, amount 11, hold 0: false of 2, level 0, wait 1281023h53m38.427387903s`,
 			`decision in apply: key "", mode 0, amount 2, hold 0: true of 1, level 2, wait 0s`,
 			"end apply apply: 1s, failed 1, error <nil>",
 		}},
@@ -153,7 +153,7 @@ func TestHooks(t *testing.T) {
 			"start apply 2",
 			`block in apply: mode 5, key "", reason "", blocked false, level 0`,
 			`decision in apply: key "", mode 0, amount 4, hold 0: true of 2, level 4, wait 0s`,
-			`decision in apply: key "", mode 0, amount 11, hold 0: false of 2, level 4, wait 2562047h47m16.854775807s`,
+			`decision in apply: key "", mode 0, amount 11, hold 0: false of 2, level 4, wait 1281023h53m38.427387903s`,
 			"end apply apply: 1s, failed 0, error <nil>",
 		}},
 		{"visit", func(ctx context.Context, s store.Store) error {

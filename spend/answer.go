@@ -174,7 +174,7 @@ func leakyRoom(st *store.State) int64 {
 
 // timeAfter returns the time d after now, or the zero time for [store.Never].
 func timeAfter(now int64, d time.Duration) time.Time {
-	if d == store.Never {
+	if d >= store.Never {
 		return time.Time{}
 	}
 	return time.UnixMicro(now).Add(d).UTC()

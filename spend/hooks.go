@@ -62,7 +62,7 @@ func (d Decision) Label() string {
 		return "replayed"
 	case d.Approved:
 		return "approved"
-	case d.RetryAfter == store.Never:
+	case d.RetryAfter >= store.Never:
 		return "never"
 	}
 	return "declined"

@@ -179,7 +179,7 @@ func (u *tally) leakWait(n, amount, from int64) wait {
 	for {
 		// The record alone determines the level at a later time.
 		at := int64(maxTime)
-		if d := later.bucket.Refusal(&op, from, anySkew).RetryAfter; d != store.Never {
+		if d := later.bucket.Refusal(&op, from, anySkew).RetryAfter; d < store.Never {
 			at = from + d.Microseconds()
 		}
 		if len(later.open) == 0 || at <= later.open[0].at {

@@ -7,9 +7,10 @@ import (
 )
 
 // Never is the RetryAfter of an amount for which no wait makes room: the amount exceeds the
-// capacity less the held units, the bucket does not leak, or the wait ends after the year 2255; see
-// [MaxTime]. Never is the largest Duration.
-const Never = time.Duration(math.MaxInt64)
+// capacity less the held units, the bucket does not leak, or the wait is longer than 146 years, or
+// ends after the year 2255; see [MaxTime]. It is half of the largest Duration, so that a time added to
+// it is still positive: compare with >=.
+const Never = time.Duration(1<<62 - 1)
 
 // Limit is the capacity and the leak rate of a bucket. It comes with each call, so it can
 // change at any time.
@@ -52,7 +53,7 @@ func Over(capacity float64, period time.Duration) Limit {
 
 // MaxWait reports the time that a full bucket takes to drain, rounded up to a microsecond. In a
 // bucket that is used as a queue no unit waits longer. The time is [Never] if the bucket does
-// not leak, or if the time exceeds 292 years.
+// not leak, or if the time exceeds 146 years.
 func (l Limit) MaxWait() time.Duration {
 	us := l.Capacity / l.LeakRate * 1e6
 	// The capacity or the leak rate was often computed from the time. The quotient is then a few
@@ -133,21 +134,22 @@ func (s State) When(n float64) time.Duration {
 	return r.wait(&Op{Bucket: Bucket{Limit: r.Limit}, Amount: n}, n, r.Time, s.Capacity)
 }
 
-// String writes the state in one line, for logs: "refused, retry after 2s: 9.5 of 10 units, leak 0.5/s".
+// String writes the state in one line, for logs: "refused, retry after 2s: 9.5 of 10 units, leak
+// 0.5/s". The state of a call that decided about no amount begins with the units.
 func (s State) String() string {
-	b := []byte("refused")
+	var b []byte
 	switch {
 	case s.Accepted:
-		b = []byte("accepted")
-	case s.RetryAfter == Never:
-		b = append(b, ", never fits"...)
+		b = []byte("accepted: ")
+	case s.RetryAfter >= Never:
+		b = []byte("refused, never fits: ")
 	case s.RetryAfter > 0:
-		b = append(append(b, ", retry after "...), s.RetryAfter.String()...)
+		b = append(append([]byte("refused, retry after "), s.RetryAfter.String()...), ": "...)
 	}
 	unit := func(before string, n float64, after string) {
 		b = append(strconv.AppendFloat(append(b, before...), n, 'f', -1, 64), after...)
 	}
-	unit(": ", s.Level, "")
+	unit("", s.Level, "")
 	unit(" of ", s.Capacity, " units")
 	if s.Held > 0 {
 		unit(", ", s.Held, " held")
@@ -177,8 +179,8 @@ func (s State) TimeToEmpty() time.Duration {
 	return d
 }
 
-// seconds returns s seconds as a Duration, rounded up to a microsecond. NaN, and a time that a
-// Duration cannot hold, become Never.
+// seconds returns s seconds as a Duration, rounded up to a microsecond. NaN, and a time of 146 years
+// or more, become Never.
 func seconds(s float64) time.Duration { return microseconds(s * 1e6) }
 
 // microseconds is seconds for a time in microseconds.
@@ -190,5 +192,5 @@ func microseconds(us float64) time.Duration {
 	return time.Duration(us) * time.Microsecond
 }
 
-// maxWait is the longest wait in microseconds that a Duration can hold, about 292 years.
-const maxWait = math.MaxInt64 / 1000
+// maxWait is the wait in microseconds that is [Never], about 146 years.
+const maxWait = (1<<62 - 1) / 1000

@@ -98,7 +98,7 @@ func TestStateString(t *testing.T) {
 		{func(s *State) { s.RetryAfter, s.Capacity = Never, 1e7 }, "refused, never fits: 9.5 of 10000000 units, leak 0.5/s"},
 		{
 			func(s *State) { s.Held, s.BlockedUntil, s.Estimate = 2, midday.Add(time.Hour), true },
-			"refused: 9.5 of 10 units, 2 held, leak 0.5/s, blocked until 2024-06-01T13:00:00Z, an estimate",
+			"9.5 of 10 units, 2 held, leak 0.5/s, blocked until 2024-06-01T13:00:00Z, an estimate",
 		},
 	} {
 		st := st
@@ -122,8 +122,8 @@ func TestTimeToEmpty(t *testing.T) {
 		{"rounded up to a microsecond", State{Level: 1, LeakRate: 3}, 333334 * time.Microsecond},
 		{"less than a microsecond", State{Level: 1, LeakRate: 1 << 53}, time.Microsecond},
 		{"no leak", State{Level: 1}, Never},
-		{"292 years", State{Level: 9.22e9, LeakRate: 1}, 9_220_000_000 * time.Second},
-		{"more than 292 years", State{Level: 9.3e9, LeakRate: 1}, Never},
+		{"146 years", State{Level: 4.61e9, LeakRate: 1}, 4_610_000_000 * time.Second},
+		{"more than 146 years", State{Level: 4.62e9, LeakRate: 1}, Never},
 		{"more than any integer", State{Level: 1 << 53, LeakRate: 1e-12}, Never},
 	} {
 		if got := c.st.TimeToEmpty(); got != c.want {

@@ -19,12 +19,22 @@ var (
 	ErrClosed = errors.New("store is closed")
 )
 
-// Errors of the store. The limit gave no answer, and the caller decides whether to let the work
-// through.
+// Errors of the store. The limit gave no answer. Only [ErrUnavailable] and [ErrUnknownOutcome] say
+// that the store is out of reach, so that a caller may choose to let the work through, or to let
+// something else decide; see docs/errors.md.
 var (
-	// ErrUnavailable reports a store that could not be reached or could not write. Nothing was
-	// applied.
+	// ErrUnavailable reports a store that is out of reach: it gave no answer, or it said that it
+	// cannot answer now, for these buckets or for all. Nothing was applied, and the same call may
+	// succeed later.
 	ErrUnavailable = errors.New("store unavailable")
+	// ErrMisconfigured reports a store that cannot answer until somebody mends its setup: a table
+	// or a right is missing, the password is wrong, an option does not fit the server. Nothing was
+	// applied. It counts for every answer of a server that is not known to pass by itself, so that
+	// no limit opens by a mistake of its operators.
+	ErrMisconfigured = errors.New("store misconfigured")
+	// ErrFull reports a store that has reached its bound of buckets, and has no place for the new
+	// one that the call needs. Nothing was applied.
+	ErrFull = errors.New("store has no place for another bucket")
 	// ErrUnknownOutcome reports a call that was cut short after it was sent. The call may have
 	// been applied, or may be applied later.
 	ErrUnknownOutcome = errors.New("outcome unknown")

@@ -55,6 +55,10 @@ func NewRecord(clock int64) Record { return Record{Time: clock} }
 // in mode IfFits, unless it exceeds the capacity and so is refused for ever. The next refusal at
 // the same rate changes nothing.
 //
+// While a block lasts, a refused op changes nothing: it neither prolongs the block nor ends the
+// time at the old rate, so its RetryAfter is by the rate last written. A caller who keeps trying
+// is not kept out for longer.
+//
 // An amount that is lost in the rounding of the level raises the level to the next double, so that
 // it never goes in for nothing. It fits only if that level does.
 //
@@ -74,8 +78,8 @@ func NewRecord(clock int64) Record { return Record{Time: clock} }
 // In the other modes, an op with neither Amount nor Hold is accepted and changes nothing.
 //
 // The modes [Ask], [Block] and [Unblock] put nothing in. Ask never changes the record. Block and
-// Unblock change BlockedUntil, and a Time that is more than maxSkew ahead; Block also sets the
-// limit of a bucket that did not exist.
+// Unblock change BlockedUntil, and a Time that is more than maxSkew ahead. Block may prolong a block
+// and never shortens it. A bucket that it creates has a zero Limit until units go in.
 func (r *Record) Fill(op *Op, clock int64, maxSkew time.Duration) (st State, effect Effect, err error) {
 	effect, err = r.FillTo(&st, op, clock, maxSkew)
 	return st, effect, err
@@ -114,8 +118,8 @@ func (r *Record) FillTo(st *State, op *Op, clock int64, maxSkew time.Duration) (
 	if op.Amount > 0 && after == before {
 		after = math.Nextafter(before, math.Inf(1))
 	}
-	room := r.fits(op, n, before, rim)
-	accepted := op.Mode == Always || (room && !r.blocked(now))
+	room, blocked := r.fits(op, n, before, rim), r.blocked(now)
+	accepted := op.Mode == Always || (room && !blocked)
 
 	var spilled float64
 	level := before
@@ -132,10 +136,10 @@ func (r *Record) FillTo(st *State, op *Op, clock int64, maxSkew time.Duration) (
 	case (accepted || op.Mode == Clamp) && !idle:
 		r.Level, r.Held, r.Time, r.Limit = level, held, last, op.Limit
 		effect |= Write
-	case changes && !accepted && n <= op.Capacity:
+	case changes && !accepted && !blocked && n <= op.Capacity:
 		effect |= r.setRate(op.Limit, now)
 	}
-	if !accepted && op.BlockFor != 0 {
+	if !accepted && !blocked && op.BlockFor != 0 {
 		effect |= r.block(op, now)
 	}
 
@@ -226,7 +230,9 @@ func (r Record) State(limit Limit, clock int64, maxSkew time.Duration) State {
 func (r Record) Refusal(op *Op, clock int64, maxSkew time.Duration) State {
 	r.unskew(clock, maxSkew)
 	st := r.State(op.Limit, clock, maxSkew)
-	r.setRate(op.Limit, max(r.Time, clock))
+	if now := max(r.Time, clock); !r.blocked(now) {
+		r.setRate(op.Limit, now)
+	}
 	st.RetryAfter = r.wait(op, op.Amount+op.Hold, clock, op.rim(max(r.Time, clock)))
 	return st
 }
@@ -234,10 +240,10 @@ func (r Record) Refusal(op *Op, clock int64, maxSkew time.Duration) State {
 // Expired reports whether the record may be pruned at time clock: nothing is held or blocked,
 // and maxSkew ago the bucket was already empty by the limit last written. If the clock then
 // steps back by less than maxSkew, all answers are the same with and without the record. A
-// bucket that does not leak never expires.
+// bucket that does not leak never expires, unless it never had a limit and was only blocked.
 func (r Record) Expired(clock int64, maxSkew time.Duration) bool {
 	past := clock - maxSkew.Microseconds()
-	if r.LeakRate == 0 || r.Held > 0 || r.blocked(past) || r.Time > past {
+	if r.LeakRate == 0 && r.Limit != (Limit{}) || r.Held > 0 || r.blocked(past) || r.Time > past {
 		return false
 	}
 	return r.LevelAt(past) == 0
@@ -312,14 +318,16 @@ func (r *Record) unskew(clock int64, maxSkew time.Duration) Effect {
 // blocked reports whether a block lasts beyond now.
 func (r *Record) blocked(now int64) bool { return r.BlockedUntil > now && r.BlockedUntil != 0 }
 
-// block sets or prolongs the block after an operation that did not fit, and returns Write if
-// that changed the record.
+// block sets or prolongs the block of op, and returns Write if that changed the record.
 func (r *Record) block(op *Op, now int64) Effect {
 	d := op.BlockFor
 	if d == UntilEmpty {
-		d = State{Level: r.LevelAt(now), LeakRate: op.LeakRate}.TimeToEmpty()
+		d = State{Level: r.LevelAt(now), LeakRate: r.LeakRate}.TimeToEmpty()
 	}
 	until := min(now+d.Microseconds(), MaxTime)
+	if d >= Never {
+		until = MaxTime
+	}
 	if until <= now || r.BlockedUntil != 0 && until <= r.BlockedUntil {
 		return 0
 	}
@@ -360,19 +368,25 @@ func (o *Op) lowered(now int64) float64 {
 }
 
 // wait returns the time after clock until op, which puts n units in, fits into the bucket as the
-// record describes it. The bucket leaks at the rate of op.
+// record describes it. The bucket leaks at the rate of op, or at the rate last written while it is
+// blocked.
 func (r *Record) wait(op *Op, n float64, clock int64, rim float64) time.Duration {
-	us := r.roomAfter(op, n, rim, max(r.Time, clock)-r.Time)
+	now := max(r.Time, clock)
+	blocked, rate := r.blocked(now), op.LeakRate
+	if blocked && r.Limit != (Limit{}) {
+		rate = r.LeakRate
+	}
+	us := r.roomAfter(op, n, rim, rate, now-r.Time)
 	switch {
 	case us < 0, us > 0 && !op.CeilingAt.IsZero(): // the ceiling sinks as fast as the level
 		return Never
 	case us > 0:
 		us += r.Time - clock
 	}
-	if r.blocked(max(r.Time, clock)) {
+	if blocked {
 		us = max(us, r.BlockedUntil-clock)
 	}
-	if us > 0 && us >= MaxTime-clock {
+	if us > 0 && (us >= MaxTime-clock || us >= maxWait) {
 		return Never
 	}
 	return time.Duration(us) * time.Microsecond
@@ -388,8 +402,7 @@ func (r *Record) fits(op *Op, n, before, rim float64) bool {
 // rim. It returns 0 if they fit now, which is elapsed microseconds after r.Time, and -1 if they
 // never fit. A division estimates the time. Because of rounding the estimate can be wrong, so
 // roomAfter checks it against the rule.
-func (r *Record) roomAfter(op *Op, n, rim float64, elapsed int64) int64 {
-	rate := op.LeakRate
+func (r *Record) roomAfter(op *Op, n, rim, rate float64, elapsed int64) int64 {
 	fits := func(us int64) bool {
 		level := r.Level
 		if us > 0 {

@@ -81,8 +81,9 @@ const (
 	// [Decide].
 	Ask
 	// Block blocks the bucket for BlockFor, or [UntilEmpty], and leaves level, held units and time
-	// as they are. It has neither an amount nor a ceiling, and is always accepted. Like a penalty
-	// it never shortens an earlier block, and it creates the bucket if need be.
+	// as they are. It has only a key and a BlockFor, and a Limit if the State should be by that limit.
+	// It is always accepted. It may prolong an earlier block and never shortens it. It creates the
+	// bucket if need be, by that Limit or none.
 	Block
 	// Unblock ends the block of the bucket and changes nothing else. It has only a key, and a
 	// Limit if the State should be by that limit; a zero Limit stands for the limit last written.
@@ -96,8 +97,8 @@ const UntilEmpty time.Duration = -1
 // Op is one operation on one bucket.
 type Op struct {
 	// Bucket is the bucket with the limit to decide by. The limit is stored if the operation
-	// puts units in or takes them out, or creates the bucket. In modes Always and Unblock a zero
-	// Limit stands for the limit last written.
+	// puts units in or takes them out, or creates the bucket. In modes Always, Block and Unblock a
+	// zero Limit stands for the limit last written.
 	Bucket
 	// Amount is the number of units to put in. In modes IfFits, Ask and Always it may be
 	// negative: it then takes units out, down to a level of zero.
@@ -118,9 +119,9 @@ type Op struct {
 	// store's clock. A caller that takes units back sets Ceiling and CeilingAt from the State
 	// of its earlier call: the operation then succeeds only if nobody has put units in since.
 	CeilingAt time.Time
-	// BlockFor is the penalty. If it is not 0 and the amount does not fit, the bucket is
-	// blocked for BlockFor, or [UntilEmpty]. A later block never shortens an earlier one. In
-	// mode Block it is the duration of the block.
+	// BlockFor is the penalty. If it is not 0, the amount does not fit, and no block lasts, the
+	// bucket is blocked for BlockFor, or [UntilEmpty]. In mode Block it is the duration of the
+	// block. From [Never] on, a block lasts for ever.
 	BlockFor time.Duration
 }
 

@@ -13,10 +13,11 @@ import (
 // up. If the transaction is accepted, only the other operations go in. A transaction that only asks
 // changes no record.
 //
-// A refused transaction changes the blocks of the operations that were refused, and times that were
-// more than maxSkew ahead of clock. It ends the time at an old rate of every bucket that an
-// operation other than Ask names, as [Record.Fill] does, unless the operations on one bucket exceed
-// its capacity together. The RetryAfter of a refused operation is the wait until all operations of
+// A refused transaction blocks the buckets of the operations that were refused and carry a penalty,
+// and changes times that were more than maxSkew ahead of clock. It ends the time at an old rate of
+// every bucket that an operation other than Ask names, as [Record.Fill] does, unless the operations
+// on one bucket exceed its capacity together. A bucket that is blocked already stays as it is. The
+// RetryAfter of a refused operation is the wait until all operations of
 // the transaction on the same bucket fit, one after the other.
 func Decide(txn Txn, recs []*Record, clock int64, maxSkew time.Duration) (res Result, effects []Effect) {
 	before := make([]Record, len(txn))
@@ -91,12 +92,16 @@ func refuse(txn Txn, recs []*Record, states []State, effects []Effect, clock int
 		}
 		if op.Amount != 0 || op.Hold != 0 {
 			effects[i] = r.unskew(clock, maxSkew)
-			if !never {
-				effects[i] |= r.setRate(op.Limit, max(r.Time, clock))
-			}
+		}
+		now := max(r.Time, clock)
+		if r.blocked(now) {
+			continue
+		}
+		if !never && (op.Amount != 0 || op.Hold != 0) {
+			effects[i] |= r.setRate(op.Limit, now)
 		}
 		if op.BlockFor != 0 && refused[i] {
-			effects[i] |= r.block(op, max(r.Time, clock))
+			effects[i] |= r.block(op, now)
 		}
 	}
 	waits := make(map[*Record]time.Duration)
@@ -136,7 +141,9 @@ func together(txn Txn, recs []*Record, r *Record, clock int64, maxSkew time.Dura
 		if recs[i] != r {
 			continue
 		}
-		now.setRate(op.Limit, max(now.Time, clock))
+		if at := max(now.Time, clock); !now.blocked(at) {
+			now.setRate(op.Limit, at)
+		}
 		if op.Mode == Ask {
 			op.Mode = IfFits
 		}
@@ -155,7 +162,7 @@ func together(txn Txn, recs []*Record, r *Record, clock int64, maxSkew time.Dura
 		}
 		return true
 	}
-	longest := MaxTime - clock - 1
+	longest := min(MaxTime-clock, maxWait) - 1
 	if longest <= 0 || !fits(longest) {
 		return Never
 	}

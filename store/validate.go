@@ -129,13 +129,15 @@ func validateHold(n, capacity float64) error {
 
 // Validate returns an error if the operation is invalid. Callers of a [Store] validate every
 // operation before they pass it on, so that invalid operations cause no I/O. An operation of mode
-// [Always] that only ends a hold or takes units out, or is the rest of a capture, may have no limit.
+// [Block] or [Unblock], or of mode [Always] that only ends a hold or takes units out, or is the rest
+// of a capture, may have no limit.
 func (o *Op) Validate() error {
-	if o.Limit == (Limit{}) && (o.Mode == Unblock || o.Mode == Always && o.Hold <= 0) {
+	block := o.Mode == Block || o.Mode == Unblock
+	if o.Limit == (Limit{}) && (block || o.Mode == Always && o.Hold <= 0) {
 		if err := ValidateKey(o.Key); err != nil {
 			return err
 		}
-		if o.Mode == Unblock {
+		if block {
 			return o.validateBlock()
 		}
 		return o.validateUnits()
@@ -150,7 +152,7 @@ func (o *Op) Validate() error {
 		return fmt.Errorf("brim: %w: a store decides neither by Nobody nor by Unlimited", ErrInvalidLimit)
 	case !o.capacityValid() || !o.leakRateValid() || o.Limit == Limit{}:
 		return o.Limit.Validate()
-	case o.Mode == Block || o.Mode == Unblock:
+	case block:
 		return o.validateBlock()
 	}
 	return o.validateUnits()

@@ -166,7 +166,7 @@ func TestOpValidate(t *testing.T) {
 		{"block with an amount", Op{Bucket: b, Amount: 1, BlockFor: time.Second, Mode: Block}, ErrInvalidAmount},
 		{"block with a hold", Op{Bucket: b, Hold: 1, BlockFor: time.Second, Mode: Block}, ErrInvalidAmount},
 		{"block with a ceiling", Op{Bucket: b, Ceiling: 1, BlockFor: time.Second, Mode: Block}, ErrInvalidLimit},
-		{"block without a limit", Op{Bucket: Bucket{Key: "k"}, BlockFor: 1e9, Mode: Block}, ErrInvalidLimit},
+		{"block without a limit", Op{Bucket: Bucket{Key: "k"}, BlockFor: 1e9, Mode: Block}, nil},
 		{"block without a key", Op{Bucket: Bucket{Limit: b.Limit}, BlockFor: 1e9, Mode: Block}, ErrInvalidKey},
 		{"unblock", Op{Bucket: b, Mode: Unblock}, nil},
 		{"unblock without a limit", Op{Bucket: Bucket{Key: "k"}, Mode: Unblock}, nil},

@@ -43,7 +43,7 @@ func TestWaitIsTheShortest(t *testing.T) {
 		case res.Accepted:
 		case wait == Never:
 			nevers++
-			if accepted(MaxTime - 1) {
+			if accepted(min(MaxTime, clock+maxWait) - 1) {
 				t.Fatalf("%+v, clock %+d: %+v fits, and RetryAfter is Never", r, clock-noon, txn)
 			}
 		default:
@@ -122,8 +122,14 @@ func TestRefusal(t *testing.T) {
 			Op{Bucket: limit.For("k"), Amount: 3, Ceiling: 9, CeilingAt: toTime(at(-10))},
 			at(-10), Never,
 		},
-		{"the longest wait", record(0, MaxTime-1), three, noon, time.Duration(MaxTime-1-noon) * time.Microsecond},
+		{"the longest wait", record(0, noon+maxWait-1), three, noon, (maxWait - 1) * time.Microsecond},
+		{"a wait of 146 years", record(0, noon+maxWait), three, noon, Never},
 		{"a block for ever", record(0, MaxTime), three, noon, Never},
+		{
+			"a block keeps the old rate", record(9, at(4)),
+			Op{Bucket: Limit{Capacity: 10, LeakRate: 2}.For("k"), Amount: 6},
+			at(2), 3 * time.Second,
+		},
 		{
 			"time since the last write leaks at the rate last written", record(9, 0),
 			Op{Bucket: Limit{Capacity: 10, LeakRate: 2}.For("k"), Amount: 6},

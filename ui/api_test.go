@@ -43,7 +43,7 @@ func TestClient(t *testing.T) {
 	for _, key := range hostile {
 		m.fill(t, key, 5)
 	}
-	if _, err := m.lim.Block(t.Context(), ten.For("~blocked"), time.Hour); err != nil {
+	if _, err := m.lim.Block(t.Context(), "~blocked", time.Hour); err != nil {
 		t.Fatal(err)
 	}
 	c := m.client(t, "let-me-in")
@@ -107,10 +107,10 @@ func TestClient(t *testing.T) {
 	if st, err = c.Change(t.Context(), uiapi.Change{Act: uiapi.Unblock, Key: "../../etc", Reason: "over"}); err != nil || !st.BlockedUntil.IsZero() {
 		t.Errorf("%+v, %v", st, err)
 	}
-	block = uiapi.Change{Act: uiapi.Block, Key: "new", Capacity: 3, LeakRate: 2, Reason: "attack"}
-	block.SetBlockFor(store.UntilEmpty)
-	if st, err = c.Change(t.Context(), block); err != nil || st.Capacity != 3 || st.LeakRate != 2 {
-		t.Errorf("%+v, %v", st, err)
+	block = uiapi.Change{Act: uiapi.Block, Key: "new", Reason: "attack"}
+	block.SetBlockFor(store.Never)
+	if st, err = c.Change(t.Context(), block); err != nil || st.BlockedUntil.UnixMicro() != store.MaxTime {
+		t.Errorf("a block for ever of a new bucket: %+v, %v", st, err)
 	}
 	for _, key := range hostile {
 		if _, err = c.Change(t.Context(), uiapi.Change{Act: uiapi.Reset, Key: key, Reason: "test"}); err != nil || m.level(t, key) != -1 {
@@ -159,8 +159,6 @@ func TestClientErrors(t *testing.T) {
 		{"no key", change(uiapi.Change{Act: uiapi.Reset, Reason: "why"}), store.ErrInvalidKey},
 		{"no reason", change(uiapi.Change{Act: uiapi.Reset, Key: "a"}), uiapi.ErrReason},
 		{"a long reason", change(uiapi.Change{Act: uiapi.Reset, Key: "a", Reason: strings.Repeat("x", 1001)}), uiapi.ErrReason},
-		{"block without a limit", change(uiapi.Change{Act: uiapi.Block, Key: "new", Micros: 1, Reason: "why"}), store.ErrInvalidLimit},
-		{"block by a bad limit", change(uiapi.Change{Act: uiapi.Block, Key: "a", Micros: 1, Capacity: -1, Reason: "why"}), store.ErrInvalidLimit},
 		{"block for no time", change(uiapi.Change{Act: uiapi.Block, Key: "a", Reason: "why"}), store.ErrInvalidLimit},
 		{"block for less than no time", change(uiapi.Change{Act: uiapi.Block, Key: "a", Micros: -2, Reason: "why"}), store.ErrInvalidLimit},
 		{"drain of nothing", change(uiapi.Change{Act: uiapi.Drain, Key: "a", Reason: "why"}), store.ErrInvalidAmount},
@@ -257,7 +255,7 @@ func TestClientRefused(t *testing.T) {
 			}
 		}
 	}
-	until, err := m.lim.Block(t.Context(), ten.For("card:2"), time.Hour)
+	until, err := m.lim.Block(t.Context(), "card:2", time.Hour)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,7 +3,6 @@ package ui
 import (
 	"context"
 	"encoding/base64"
-	"fmt"
 	"log/slog"
 	"net/http"
 	"strconv"
@@ -184,25 +183,14 @@ func (h *Handler) make(v *visit, c uiapi.Change) (st store.State, f *failure) {
 
 // decide blocks, unblocks or drains a bucket.
 func (h *Handler) decide(ctx context.Context, key string, c uiapi.Change) (store.State, error) {
-	limit := store.Limit{Capacity: c.Capacity, LeakRate: c.LeakRate}
-	op := store.Op{Bucket: limit.For(key)}
+	op := store.Op{Bucket: store.Bucket{Key: key}}
 	switch c.Act {
 	case uiapi.Unblock:
-		op.Bucket, op.Mode = store.Bucket{Key: key}, store.Unblock
+		op.Mode = store.Unblock
 	case uiapi.Block:
 		op.Mode, op.BlockFor = store.Block, c.BlockFor()
 	case uiapi.Drain:
 		op.Mode, op.Amount = store.Always, -c.Amount
-	}
-	if limit == (store.Limit{}) && c.Act != uiapi.Unblock {
-		states, err := h.store.Read(ctx, store.Bucket{Key: key})
-		if err != nil {
-			return store.State{}, err
-		}
-		op.Limit = store.Limit{Capacity: states[0].Capacity, LeakRate: states[0].LeakRate}
-		if op.Capacity == 0 {
-			return store.State{}, fmt.Errorf("ui: %w: there is no such bucket, so the change needs a limit", store.ErrInvalidLimit)
-		}
 	}
 	if err := op.Validate(); err != nil {
 		return store.State{}, err

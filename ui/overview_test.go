@@ -79,7 +79,7 @@ func TestRefusalsAreLive(t *testing.T) {
 		for range 300 {
 			m.fill(t, "hot", 11)
 		}
-		if _, err := m.lim.Block(t.Context(), ten.For("blocked"), time.Hour); err != nil {
+		if _, err := m.lim.Block(t.Context(), "blocked", time.Hour); err != nil {
 			t.Fatal(err)
 		}
 		began := time.Now()
@@ -106,7 +106,7 @@ func TestBlocked(t *testing.T) {
 		other := brim.New(m.store.Store, nil) // the Recorder does not see its calls
 		block := func(lim *brim.Limiter, key string, d time.Duration) {
 			t.Helper()
-			if _, err := lim.Block(t.Context(), ten.For(key), d); err != nil {
+			if _, err := lim.Block(t.Context(), key, d); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -55,7 +55,7 @@ func TestChanges(t *testing.T) {
 		}
 		m.fill(t, "a", 5)
 		if tc.act == uiapi.Unblock {
-			if _, err := m.lim.Block(t.Context(), ten.For("a"), time.Hour); err != nil {
+			if _, err := m.lim.Block(t.Context(), "a", time.Hour); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -14,7 +13,6 @@ import (
 
 func (a *app) blockCommand() *cobra.Command {
 	cmd := takesPage(newCommand("block"))
-	limit := addLimit(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		key := args[0]
 		if err := store.ValidateKey(key); err != nil {
@@ -24,33 +22,22 @@ func (a *app) blockCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		var l brim.Limit
-		if limit.given() {
-			if l, err = limit.limit(); err != nil {
-				return err
-			}
-		}
-		// Without a limit there must be a bucket, and so a file.
-		st, err := a.stateOf(cmd.Context(), opening{create: limit.given()}, func(page *uiapi.Client) (brim.State, error) {
-			c := uiapi.Change{Act: uiapi.Block, Key: key, Capacity: l.Capacity, LeakRate: l.LeakRate, Reason: cmd.CommandPath()}
+		st, err := a.stateOf(cmd.Context(), opening{}, func(page *uiapi.Client) (brim.State, error) {
+			c := uiapi.Change{Act: uiapi.Block, Key: key, Reason: cmd.CommandPath()}
 			c.SetBlockFor(d)
 			return page.Change(cmd.Context(), c)
-		}, func(lim *brim.Limiter) (st brim.State, err error) {
-			if !limit.given() {
-				if l, err = lastLimit(cmd.Context(), lim, key); err != nil {
-					return st, err
-				}
-			}
-			return lim.Block(cmd.Context(), l.For(key), d)
-		})
+		}, func(lim *brim.Limiter) (brim.State, error) { return lim.Block(cmd.Context(), key, d) })
 		if err != nil {
 			return err
 		}
-		words := "not blocked, because the bucket is empty: "
+		words := "not blocked, because the bucket is empty"
 		if !st.BlockedUntil.IsZero() {
-			words = "blocked until " + clockTime(st.BlockedUntil, a.now()) + ": "
+			words = "blocked until " + clockTime(st.BlockedUntil, a.now())
 		}
-		return a.print(newStateJSON(key, st), words+filling(st))
+		if st.Capacity > 0 {
+			words += ": " + filling(st)
+		}
+		return a.print(newStateJSON(key, st), words)
 	}
 	return cmd
 }
@@ -65,15 +52,6 @@ func blockFor(text string) (time.Duration, error) {
 		return 0, usagef("DURATION is %q; it must be a positive time like 90s, 15m, 24h or 30d, or until-empty", text)
 	}
 	return d.Std(), nil
-}
-
-// lastLimit returns the limit that was last used with key.
-func lastLimit(ctx context.Context, lim *brim.Limiter, key string) (brim.Limit, error) {
-	st, err := lim.StateOf(ctx, key)
-	if err == nil && st.Capacity == 0 {
-		err = usagef("there is no such bucket; give --capacity, and one of --leak-rate and --over")
-	}
-	return brim.Limit{Capacity: st.Capacity, LeakRate: st.LeakRate}, err
 }
 
 func (a *app) unblockCommand() *cobra.Command {

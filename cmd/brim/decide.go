@@ -99,7 +99,7 @@ func (a *app) change(limit *limitFlags, c change) func(*cobra.Command, []string)
 			switch {
 			case !c.refuses || st.Accepted:
 				return nil
-			case st.RetryAfter == brim.Never:
+			case st.RetryAfter >= brim.Never:
 				return status(exitNever)
 			}
 			return status(exitRefused)

@@ -78,9 +78,9 @@ func (a *app) enter(ctx context.Context, b brim.Bucket, n float64, longest time.
 		switch {
 		case err != nil || st.Accepted:
 			return err
-		case st.RetryAfter == brim.Never:
+		case st.RetryAfter >= brim.Never:
 			return a.refused(b.Key, n, st, exitNever)
-		case longest != brim.Never && st.RetryAfter > time.Until(deadline):
+		case longest < brim.Never && st.RetryAfter > time.Until(deadline):
 			return a.refused(b.Key, n, st, exitRefused)
 		}
 		if !told && a.terminal() {

@@ -94,7 +94,7 @@ func exitStatus(err error) int {
 		return exitUsage
 	case errors.As(err, new(dataError)), is(store.ErrCorrupt, trace.ErrFormat, simulate.ErrNoRequests, simulate.ErrTooManyKeys):
 		return exitData
-	case is(store.ErrUnavailable, store.ErrUnknownOutcome, uiapi.ErrForbidden, store.ErrClosed, context.Canceled, context.DeadlineExceeded):
+	case is(store.ErrUnavailable, store.ErrMisconfigured, store.ErrFull, store.ErrUnknownOutcome, uiapi.ErrForbidden, store.ErrClosed, context.Canceled, context.DeadlineExceeded):
 		return exitUnavailable
 	}
 	return exitInternal

@@ -37,7 +37,7 @@ func (a *app) answerSpend(id string, d spend.Decision, done string) error {
 	switch {
 	case d.Approved:
 		return nil
-	case d.RetryAfter == brim.Never:
+	case d.RetryAfter >= brim.Never:
 		return status(exitNever)
 	}
 	return status(exitRefused)
@@ -70,7 +70,7 @@ func (a *app) describeSpend(id string, d spend.Decision, done string) error {
 			continue
 		}
 		when := "never fits by waiting"
-		if x.RetryAfter != brim.Never {
+		if x.RetryAfter < brim.Never {
 			now := a.now()
 			first := ""
 			if x.AtLeast {

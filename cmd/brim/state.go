@@ -37,7 +37,7 @@ func newStateJSON(key string, st brim.State) stateJSON {
 
 // secondsOrNull returns nil for brim.Never.
 func secondsOrNull(d time.Duration) *float64 {
-	if d == brim.Never {
+	if d >= brim.Never {
 		return nil
 	}
 	s := d.Seconds()
@@ -68,7 +68,7 @@ func filling(st brim.State) string {
 // comeBack describes when n refused units would fit.
 func (a *app) comeBack(n float64, st brim.State) string {
 	switch {
-	case st.RetryAfter != brim.Never:
+	case st.RetryAfter < brim.Never:
 		now := a.now()
 		return fmt.Sprintf("%s would fit in %s, at %s", units(n), span(st.RetryAfter),
 			clockTime(now.Add(st.RetryAfter), now))
@@ -79,7 +79,7 @@ func (a *app) comeBack(n float64, st brim.State) string {
 	case st.Held+n > st.Capacity:
 		return fmt.Sprintf("%s will not fit while %s are held", units(n), units(st.Held))
 	}
-	return units(n) + " would not fit within 292 years"
+	return units(n) + " would not fit within 146 years"
 }
 
 // describe prints a state as a table.

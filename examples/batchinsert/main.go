@@ -127,7 +127,7 @@ func (in *inserter) wait(ctx context.Context, n float64) error {
 			return fmt.Errorf("the limit gives no answer, so no more rows are inserted: %w", err)
 		case st.Accepted:
 			return nil
-		case st.RetryAfter == brim.Never:
+		case st.RetryAfter >= brim.Never:
 			return fmt.Errorf("%v rows never fit a capacity of %v", n, st.Capacity)
 		}
 		fmt.Fprintf(in.out, "%v rows: %.0f of %.0f are in use, waiting %v\n", n, st.Level, st.Capacity,

@@ -214,7 +214,7 @@ func handle[M any](do func(ctx context.Context, key, of string, m M) (spend.Deci
 		case d.Approved:
 			write(w, http.StatusOK, "application/json", d)
 		default:
-			if d.RetryAfter != brim.Never {
+			if d.RetryAfter < brim.Never {
 				w.Header().Set("Retry-After", strconv.FormatFloat(math.Ceil(d.RetryAfter.Seconds()), 'f', 0, 64))
 			}
 			write(w, http.StatusPaymentRequired, "application/problem+json", problem{

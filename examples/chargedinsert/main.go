@@ -72,7 +72,7 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 		return err
 	}
 	switch st, err := w.insert(ctx, *tenant, *rows); {
-	case errors.Is(err, errOverLimit) && st.RetryAfter == brim.Never:
+	case errors.Is(err, errOverLimit) && st.RetryAfter >= brim.Never:
 		fmt.Fprintf(out, "refused: %d rows can never fit; insert at most %.0f at a time\n", *rows, st.Capacity)
 	case errors.Is(err, errOverLimit):
 		fmt.Fprintf(out, "refused: come back in %v\n", st.RetryAfter.Round(time.Second))

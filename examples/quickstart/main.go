@@ -34,7 +34,7 @@ func main() {
 			log.Fatal(err)
 		case st.Accepted:
 			fmt.Printf("sent; room for %.0f more\n", st.Remaining())
-		case st.RetryAfter == brim.Never: // more than the bucket holds: a retry would never fit
+		case st.RetryAfter >= brim.Never: // more than the bucket holds: a retry would never fit
 			fmt.Println("refused")
 		default: // a refusal is not an error
 			fmt.Printf("refused; retry in %v\n", st.RetryAfter.Round(time.Second))

@@ -127,7 +127,7 @@ func (s *sender) send(ctx context.Context, e event) error {
 			return err
 		}
 		if pause > 0 {
-			if _, err := s.lim.Block(ctx, bucket, pause); err != nil {
+			if _, err := s.lim.Block(ctx, bucket.Key, pause); err != nil {
 				return err
 			}
 		}

@@ -88,7 +88,7 @@ func TestSender(t *testing.T) {
 		s.patience = 5 * time.Second
 		out.Reset()
 		before := time.Now()
-		if _, err := s.lim.Block(t.Context(), s.limit.For("endpoint:busy"), time.Hour); err != nil {
+		if _, err := s.lim.Block(t.Context(), "endpoint:busy", time.Hour); err != nil {
 			t.Fatal(err)
 		}
 		if err := s.sendAll(t.Context(), strings.NewReader(events(1, "http://busy/hook")), &out); err != nil {

@@ -10,13 +10,14 @@ import (
 	"unicode"
 
 	"github.com/brimgo/brim/internal/duration"
+	"github.com/brimgo/brim/store"
 )
 
 // Span writes a duration. It rounds up, so that a caller who waits for the printed time waits
 // long enough.
 func Span(d time.Duration) string {
 	switch {
-	case d == math.MaxInt64:
+	case d >= store.Never:
 		return "never"
 	case d >= 2*duration.Day:
 		d = roundUp(d, time.Minute)

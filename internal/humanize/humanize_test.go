@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/brimgo/brim/internal/duration"
+	"github.com/brimgo/brim/store"
 )
 
 func TestSpan(t *testing.T) {
@@ -23,7 +24,8 @@ func TestSpan(t *testing.T) {
 		{2 * duration.Day, "2d"},
 		{3*duration.Day + 4*time.Hour + time.Second, "3d4h1m"},
 		{3*duration.Day - time.Second, "3d"},
-		{math.MaxInt64 - 1, "106751d23h47m16.854775806s"},
+		{store.Never - 1, "53375d23h54m"},
+		{store.Never, "never"},
 		{math.MaxInt64, "never"},
 	} {
 		if got := Span(tc.d); got != tc.want {

@@ -5,7 +5,6 @@ package uiapi
 import (
 	"errors"
 	"fmt"
-	"math"
 	"time"
 
 	"github.com/brimgo/brim/store"
@@ -89,10 +88,7 @@ type Change struct {
 	Key    string  `json:"key"`              // as the page shows it
 	Micros int64   `json:"micros,omitempty"` // of a Block; -1 until the bucket is empty
 	Amount float64 `json:"amount,omitempty"` // of a Drain, in units
-	// Capacity and LeakRate are the limit of a Block; 0 stands for the limit last written.
-	Capacity float64 `json:"capacity,omitempty"`
-	LeakRate float64 `json:"leak_rate,omitempty"`
-	Reason   string  `json:"reason"`
+	Reason string  `json:"reason"`
 }
 
 // maxReason is the most bytes of a reason: 200 characters of up to 4 bytes, and some to spare.
@@ -120,9 +116,6 @@ func (c Change) Validate() error {
 	default:
 		return fmt.Errorf("%w: a bucket can be reset, blocked, unblocked and drained", errors.ErrUnsupported)
 	}
-	if limit := (store.Limit{Capacity: c.Capacity, LeakRate: c.LeakRate}); limit != (store.Limit{}) {
-		return limit.Validate()
-	}
 	return nil
 }
 
@@ -131,7 +124,7 @@ func (c Change) BlockFor() time.Duration {
 	if c.Micros < 0 {
 		return store.UntilEmpty
 	}
-	if c.Micros > math.MaxInt64/1000 {
+	if c.Micros >= store.Never.Microseconds() {
 		return store.Never
 	}
 	return time.Duration(c.Micros) * time.Microsecond
@@ -164,6 +157,8 @@ var kinds = []struct {
 	{"closed", store.ErrClosed},
 	{"corrupt", store.ErrCorrupt},
 	{"unavailable", store.ErrUnavailable},
+	{"misconfigured", store.ErrMisconfigured},
+	{"full", store.ErrFull},
 	{"unsupported", errors.ErrUnsupported},
 	{"reason", ErrReason},
 }

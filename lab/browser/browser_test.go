@@ -358,7 +358,7 @@ func (p *program) populate(t *testing.T) {
 	for i, key := range hostile {
 		try(key, limits[1], float64(i))
 	}
-	if _, err := p.lim.Block(t.Context(), limits[1].For("login:alice"), time.Hour); err != nil {
+	if _, err := p.lim.Block(t.Context(), "login:alice", time.Hour); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := p.lim.Hold(t.Context(), limits[0].For("tenant:1"), 100); err != nil {

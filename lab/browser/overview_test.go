@@ -73,7 +73,7 @@ func TestOverview(t *testing.T) {
 						}
 					}
 				}
-				if _, err := p.lim.Block(t.Context(), five.For("login:mallory"), time.Hour); err != nil {
+				if _, err := p.lim.Block(t.Context(), "login:mallory", time.Hour); err != nil {
 					t.Fatal(err)
 				}
 				for _, l := range looks {

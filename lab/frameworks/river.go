@@ -32,7 +32,7 @@ func (l *JobLimit) Work(ctx context.Context, job *rivertype.JobRow, work func(co
 	switch {
 	case err != nil: // the store failed: River tries the job again, as after an error of its own
 		return fmt.Errorf("the limit of the job could not be checked: %w", err)
-	case st.RetryAfter == brim.Never:
+	case st.RetryAfter >= brim.Never:
 		return river.JobCancel(&brim.OverLimitError{State: st})
 	case !st.Accepted:
 		return river.JobSnooze(st.RetryAfter + rand.N(l.Jitter))

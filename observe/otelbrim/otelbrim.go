@@ -157,7 +157,7 @@ func (m *instruments) decision(ctx context.Context, d observe.Decision) {
 	if d.State.Capacity > 0 {
 		m.ratio.Record(ctx, (d.State.Level+d.State.Held)/d.State.Capacity, alone)
 	}
-	if wait := d.State.RetryAfter; wait > 0 && wait != store.Never {
+	if wait := d.State.RetryAfter; wait > 0 && wait < store.Never {
 		m.wait.Record(ctx, wait.Seconds(), alone)
 	}
 	if span := trace.SpanFromContext(ctx); span.IsRecording() {

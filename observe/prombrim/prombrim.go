@@ -160,7 +160,7 @@ func (m *ofLimit) observe(d *observe.Decision) {
 	if d.State.Capacity > 0 {
 		m.ratio.Observe((d.State.Level + d.State.Held) / d.State.Capacity)
 	}
-	if wait := d.State.RetryAfter; wait > 0 && wait != store.Never {
+	if wait := d.State.RetryAfter; wait > 0 && wait < store.Never {
 		m.wait.Observe(wait.Seconds())
 	}
 }

@@ -48,7 +48,7 @@ func drive(t *testing.T, s store.Store, h observe.Hooks) {
 	if st, err := lim.Fillup(t.Context(), card, 3); err != nil || st.Spilled == 0 {
 		t.Fatalf("%+v, %v", st, err)
 	}
-	if _, err := lim.Block(t.Context(), card, 1e9); err != nil {
+	if _, err := lim.Block(t.Context(), card.Key, 1e9); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := lim.TryFillup(t.Context(), card, 1); err != nil {

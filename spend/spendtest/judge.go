@@ -36,7 +36,7 @@ func (s *sequence) judge(d spend.Decision, sp *modelSpend, n, total, spends int6
 			refused++
 			wait = store.Never
 			if !slices.ContainsFunc(d.Declines, func(x spend.Decline) bool {
-				return x.Frozen == reason && x.Account.Name == account && x.Rule == "" && x.RetryAfter == store.Never
+				return x.Frozen == reason && x.Account.Name == account && x.Rule == "" && x.RetryAfter >= store.Never
 			}) {
 				return fmt.Errorf("account %s is frozen: %q; the declines are %+v", account, reason, d.Declines)
 			}
@@ -62,7 +62,7 @@ func (s *sequence) judge(d spend.Decision, sp *modelSpend, n, total, spends int6
 			}
 			wait = max(wait, after)
 			switch {
-			case after == store.Never:
+			case after >= store.Never:
 				if fits(now + year) {
 					return fmt.Errorf("rule %s of %s: RetryAfter is Never; the amount fits within a year", r.name, account)
 				}
@@ -86,7 +86,7 @@ func (s *sequence) judge(d spend.Decision, sp *modelSpend, n, total, spends int6
 func (s *sequence) retry(after, least time.Duration, accounts []string, fits func(t int64) bool) error {
 	now := s.now()
 	at := now + after.Microseconds()
-	if after == store.Never {
+	if after >= store.Never {
 		if after != least && fits(now+year) {
 			return fmt.Errorf("RetryAfter is Never; the amount fits within a year")
 		}

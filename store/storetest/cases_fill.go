@@ -34,7 +34,7 @@ var fillCases = []testCase{
 	},
 	{
 		name: "slow leak of a large bucket", c: 1 << 53, r: 1e-12,
-		why: "the bucket empties in more than 292 years: nothing may overflow, and the wait is Never",
+		why: "the bucket empties in more than 146 years: nothing may overflow, and the wait is Never",
 		steps: []step{
 			always(1 << 53).full(1 << 53), try(2).no(1<<53, never), fillup(2).spill(1<<53, 2, never),
 			read().after(24 * time.Hour).is(1 << 53),

@@ -68,7 +68,7 @@ var timeCases = []testCase{
 		steps: []step{
 			try(8).ok(8), try(5).penalty(4*time.Second).no(8, 4*time.Second).blocked(4 * time.Second),
 			try(9).after(2*time.Second).no(6, 5*time.Second).blocked(2 * time.Second),
-			try(7).penalty(8*time.Second).no(6, 8*time.Second+1e3).blocked(8*time.Second + 1e3),
+			block(8 * time.Second).ok(6).blocked(8*time.Second + 1e3), try(7).no(6, 8*time.Second+1e3).blocked(8*time.Second + 1e3),
 			try(1).after(8*time.Second).no(0, 1e3).blocked(1e3), try(1).after(time.Microsecond).ok(1),
 			try(3).after(-2 * time.Second).ok(4).ahead(2 * time.Second), read().after(3 * time.Second).is(3),
 		},

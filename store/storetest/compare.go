@@ -121,11 +121,12 @@ func (d *driver) refuse(t *rapid.T, txn store.Txn, got store.Result, before map[
 		}
 		if op.Amount != 0 || op.Hold != 0 {
 			becomes(b.believed(d.m.clock))
-			if !never && op.Limit != (store.Limit{}) {
-				becomes(b.endOldRate(op.Limit, max(b.time, d.m.clock)))
-			}
 		}
-		if op.BlockFor != 0 && decisions[i].refused {
+		kept := b.until > max(b.time, d.m.clock)
+		if !kept && !never && op.Limit != (store.Limit{}) && (op.Amount != 0 || op.Hold != 0) {
+			becomes(b.endOldRate(op.Limit, max(b.time, d.m.clock)))
+		}
+		if !kept && op.BlockFor != 0 && decisions[i].refused {
 			until := got.States[i].BlockedUntil
 			if until.IsZero() {
 				// The store may have rounded the level to zero. An empty bucket needs no block
@@ -252,15 +253,17 @@ func (d *driver) checkRetry(t *rapid.T, op store.Op, ops []store.Op, got store.S
 		}
 		return
 	}
-	b, _ = b.believed(d.m.clock)                          // a question leaves a time that is not believed
-	b, _ = b.endOldRate(op.Limit, max(b.time, d.m.clock)) // the wait is by the rate of the call
+	b, _ = b.believed(d.m.clock) // a question leaves a time that is not believed
+	if now := max(b.time, d.m.clock); b.until <= now {
+		b, _ = b.endOldRate(op.Limit, now) // the wait is by the rate of the call, unless a block lasts
+	}
 	slack := 0.0
 	if d.in.inexact {
 		n := float64(len(ops))
 		slack = 2*b.slack + 8*ulp(op.Capacity, approx(b.level), approx(b.held), n*op.Amount, n*op.Hold)
 	}
-	if got.RetryAfter == store.Never {
-		if b.wouldFit(ops, store.MaxTime-1, -slack) {
+	if got.RetryAfter >= store.Never {
+		if b.wouldFit(ops, min(store.MaxTime, d.m.clock+store.Never.Microseconds())-1, -slack) {
 			t.Fatalf("%+v would fit in time, but has RetryAfter Never", ops)
 		}
 		return

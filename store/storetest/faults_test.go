@@ -55,7 +55,8 @@ const (
 	ignoresContext       fault = "ignores the context"
 	usableAfterClose     fault = "works after Close"
 	closesOnce           fault = "fails the second Close"
-	shortensBlocks       fault = "shortens blocks"
+	prolongsPenalties    fault = "prolongs a penalty"
+	settlesBlocked       fault = "ends the time at the old rate of a blocked bucket"
 	ignoresBlocks        fault = "ignores blocks"
 	deleteKeepsBlock     fault = "keeps the block on Delete"
 	ignoresCeiling       fault = "ignores ceilings"
@@ -179,7 +180,10 @@ var broken = []brokenStore{
 	{ignoresContext, "contexts/already done"},
 	{usableAfterClose, "closing"},
 	{closesOnce, "closing"},
-	{shortensBlocks, "cases/a block is never shortened"},
+	{prolongsPenalties, "cases/a penalty is not prolonged"},
+	{prolongsPenalties, "model"},
+	{settlesBlocked, "cases/a refusal under a block writes nothing"},
+	{settlesBlocked, "model"},
 	{ignoresBlocks, "cases/penalty"},
 	{deleteKeepsBlock, "cases/Delete lifts a block"},
 	{ignoresCeiling, "cases/ceiling"},

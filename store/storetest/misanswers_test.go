@@ -43,10 +43,6 @@ func (s *refStore) misread(op store.Op, r *store.Record, now int64) store.Op {
 		}
 	case ignoresBlocks:
 		r.BlockedUntil = 0
-	case shortensBlocks:
-		if op.BlockFor != 0 && r.BlockedUntil > now {
-			r.BlockedUntil = now + 1
-		}
 	case ignoresCeiling:
 		op.Ceiling, op.CeilingAt = 0, time.Time{}
 	case ceilingStays:
@@ -190,6 +186,17 @@ func (s *refStore) misanswer(op store.Op, st store.State, e store.Effect, err er
 		}
 	case unblockCreatesRow:
 		if op.Mode == store.Unblock {
+			e |= store.Write
+		}
+	case prolongsPenalties:
+		until := max(before.Time, now) + op.BlockFor.Microseconds()
+		if op.Mode < store.Always && op.BlockFor > 0 && before.BlockedUntil > now && until > before.BlockedUntil {
+			r.BlockedUntil, st.BlockedUntil = until, time.UnixMicro(until)
+			e |= store.Write
+		}
+	case settlesBlocked:
+		if at := max(before.Time, now); refused && before.BlockedUntil > at && before.LeakRate != op.LeakRate {
+			r.Level, r.Time, r.Limit = r.LevelAt(at), at, op.Limit
 			e |= store.Write
 		}
 	case spilledLost:

@@ -32,6 +32,7 @@ type modelBucket struct {
 type decision struct {
 	accepted, full bool
 	refused        bool // not accepted, in mode IfFits
+	kept           bool // a block lasted: a call that is not accepted neither sets another nor ends an old rate
 	notHeld        bool
 	spilled        *big.Int
 	drained        *big.Int // nil: none
@@ -185,7 +186,8 @@ func (b modelBucket) decide(op store.Op, clock int64, open func(over *big.Int) (
 	if sure {
 		fits = over.Sign() <= 0
 	}
-	d.accepted = fits && b.until <= now || op.Mode == store.Always
+	d.kept = b.until > now
+	d.accepted = fits && !d.kept || op.Mode == store.Always
 
 	after := leaked
 	switch {
@@ -212,7 +214,7 @@ func (b modelBucket) decide(op store.Op, clock int64, open func(over *big.Int) (
 	if amount.Sign() < 0 {
 		d.drained = sub(leaked, after)
 	}
-	if d.refused = op.Mode == store.IfFits && !d.accepted; d.refused && op.Amount+op.Hold <= op.Capacity {
+	if d.refused = op.Mode == store.IfFits && !d.accepted; d.refused && !d.kept && op.Amount+op.Hold <= op.Capacity {
 		var wrote bool
 		b, wrote = b.endOldRate(op.Limit, now)
 		d.wrote = d.wrote || wrote
@@ -230,7 +232,7 @@ func (b modelBucket) decide(op store.Op, clock int64, open func(over *big.Int) (
 
 // blocks reports whether op blocks its bucket.
 func (d decision) blocks(op store.Op) bool {
-	return op.Mode == store.Block || op.BlockFor != 0 && !d.accepted
+	return op.Mode == store.Block || op.BlockFor != 0 && !d.accepted && !d.kept
 }
 
 // block sets the block of an operation that blocks its bucket. Until is the store's answer: with
@@ -238,11 +240,17 @@ func (d decision) blocks(op store.Op) bool {
 func (b modelBucket) block(op store.Op, clock int64, until time.Time) (modelBucket, bool) {
 	now := max(b.time, clock)
 	end := now + op.BlockFor.Microseconds()
-	if op.BlockFor == store.UntilEmpty {
-		rate := perMicro(op.LeakRate)
-		wait := add(b.leaked(now), rate, big.NewInt(-1)) // rounded up
+	left := b.leaked(now)
+	switch rate := perMicro(b.limit.LeakRate); {
+	case op.BlockFor != store.UntilEmpty:
+	case left.Sign() == 0:
+		end = now
+	case rate.Sign() == 0:
+		end = store.MaxTime
+	default:
+		wait := add(left, rate, big.NewInt(-1)) // rounded up
 		end = now + wait.Quo(wait, rate).Int64()
-		if off := until.UnixMicro() - end; off >= -1-b.slackMicros(op.LeakRate) && off <= 1+b.slackMicros(op.LeakRate) {
+		if off := until.UnixMicro() - end; off >= -1-b.slackMicros() && off <= 1+b.slackMicros() {
 			end = until.UnixMicro()
 		}
 	}
@@ -257,18 +265,18 @@ func (b modelBucket) block(op store.Op, clock int64, until time.Time) (modelBuck
 }
 
 // slackMicros returns the microseconds in which the slack leaks.
-func (b modelBucket) slackMicros(rate float64) int64 {
-	if rate == 0 {
+func (b modelBucket) slackMicros() int64 {
+	if b.limit.LeakRate == 0 {
 		return 0
 	}
-	return int64(math.Ceil(b.slack / rate * 1e6))
+	return int64(math.Ceil(b.slack / b.limit.LeakRate * 1e6))
 }
 
 // expired reports whether the bucket may be pruned.
 func (b modelBucket) expired(clock int64) bool {
 	past := clock - maxSkew.Microseconds()
-	return b.there && b.held.Sign() == 0 && b.until <= past && b.time <= past && b.limit.LeakRate != 0 &&
-		b.leaked(past).Sign() == 0
+	leaks := b.limit.LeakRate != 0 || b.limit == (store.Limit{})
+	return b.there && b.held.Sign() == 0 && b.until <= past && b.time <= past && leaks && b.leaked(past).Sign() == 0
 }
 
 // wouldFit reports whether ops fit into b at clock, one after the other, give or take slack

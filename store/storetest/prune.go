@@ -95,7 +95,12 @@ func (s *suite) pruneExpired(t *testing.T) {
 			[]store.Op{block(time.Hour)},
 		},
 		{
-			"slowest", "the bucket empties in far more than 292 years: nothing may overflow",
+			"blocked by hand", "no units ever went in, so nothing is left when the block has ended",
+			time.Hour + maxSkew,
+			[]store.Op{{BlockFor: time.Hour, Mode: store.Block}},
+		},
+		{
+			"slowest", "the bucket empties in far more than 146 years: nothing may overflow",
 			0,
 			[]store.Op{always(store.Limit{Capacity: 1 << 53, LeakRate: 1e-12}, 1<<53)},
 		},

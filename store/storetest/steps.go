@@ -40,6 +40,7 @@ type step struct {
 	rows    []string      // expected keys
 	refused bool          // the transaction is refused
 	heals   bool          // a refusal that writes, because it finds a time that is not believed
+	kept    bool          // a refusal that does not write, although it carries a penalty
 	lags    bool          // a later read finds a lower level, by leaks that were lost in the rounding of the level
 	want    want
 }
@@ -101,6 +102,9 @@ func (s step) since(ago time.Duration) step { s.op.CeilingAt = time.Unix(0, 0).A
 
 func (s step) penalty(d time.Duration) step { s.op.BlockFor = d; return s }
 
+// still says that the step changes nothing, although it carries a penalty.
+func (s step) still() step { s.kept = true; return s }
+
 // These methods set the expected answer. A step that is ok is accepted; full is accepted and
 // fills the bucket; no is refused; is reads; spill is a Fillup that does not fit.
 
@@ -143,9 +147,9 @@ func (s step) changesNothing() bool {
 			return false
 		}
 		refused := !s.want.accepted && s.op.Mode != store.Clamp
-		return s.want.err != nil || s.op.BlockFor == 0 && (refused || s.op.Amount == 0 && s.op.Hold == 0)
+		return s.want.err != nil || s.kept || s.op.BlockFor == 0 && (refused || s.op.Amount == 0 && s.op.Hold == 0)
 	case doApply:
-		return s.refused && !slices.ContainsFunc(s.all, func(s step) bool { return s.op.BlockFor != 0 })
+		return s.refused && !slices.ContainsFunc(s.all, func(s step) bool { return s.op.BlockFor != 0 && !s.kept })
 	}
 	return false
 }

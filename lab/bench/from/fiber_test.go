@@ -25,7 +25,7 @@ func limitFiber(limiter *brim.Limiter, limit brim.Limit) fiber.Handler {
 		switch {
 		case err != nil:
 			return fiber.ErrServiceUnavailable
-		case !st.Accepted && st.RetryAfter != brim.Never:
+		case !st.Accepted && st.RetryAfter < brim.Never:
 			c.Set(fiber.HeaderRetryAfter, strconv.FormatFloat(math.Ceil(st.RetryAfter.Seconds()), 'f', 0, 64))
 			fallthrough
 		case !st.Accepted:

@@ -61,7 +61,7 @@ func fromPecorino(ctx context.Context, pool *pgxpool.Pool, limiter *brim.Limiter
 		if _, err := limiter.Fillup(ctx, limit.For(key), level); err != nil || blocked <= 0 {
 			return err
 		}
-		_, err := limiter.Block(ctx, limit.For(key), time.Duration(blocked*float64(time.Second)))
+		_, err := limiter.Block(ctx, key, time.Duration(blocked*float64(time.Second)))
 		return err
 	})
 	return err

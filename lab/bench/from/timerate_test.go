@@ -63,7 +63,7 @@ func TestTimeRate(t *testing.T) {
 		t.Error("x/time/rate accepts more than its burst")
 	}
 	st, err := limiter.TryFillup(t.Context(), brim.Over(5, 5*time.Hour).For("user:42"), 6)
-	if err != nil || st.RetryAfter != brim.Never {
+	if err != nil || st.RetryAfter < brim.Never {
 		t.Errorf("brim answers %+v, %v; want Never", st, err)
 	}
 }
