@@ -17,9 +17,13 @@ func (s *Store) Apply(ctx context.Context, txns ...store.Txn) ([]store.Result, e
 	}
 	results := make([]store.Result, len(txns))
 	for i, txn := range txns {
-		results[i] = s.apply(txn)
-		if errors.Is(results[i].Err, ErrTooManyBuckets) && s.sweep(s.clock.Now()) {
-			results[i] = s.apply(txn)
+		if s.full() {
+			s.sweep(s.clock.Now())
+		}
+		results[i] = s.apply(txn, s.full())
+		if errors.Is(results[i].Err, errFull) { // there are fewer places than new keys
+			s.sweep(s.clock.Now())
+			results[i] = s.apply(txn, true)
 		}
 		results[i].Err = store.Wrap(backend, "apply", results[i].Err)
 	}
@@ -30,12 +34,13 @@ func (s *Store) Apply(ctx context.Context, txns ...store.Txn) ([]store.Result, e
 type touched struct {
 	key    string
 	rec    store.Record
-	stored bool // the bucket exists
+	stored bool          // the bucket exists
+	shared *store.Record // the shared bucket that decides in its place, or nil
 	write  bool
 }
 
-// apply decides one transaction.
-func (s *Store) apply(txn store.Txn) store.Result {
+// apply decides one transaction. With sharing, shared buckets decide about new keys.
+func (s *Store) apply(txn store.Txn, sharing bool) store.Result {
 	defer s.lock(txn)()
 	now := s.clock.Now()
 	buckets := make([]touched, 0, len(txn)) // never grows, because recs point into it
@@ -45,23 +50,39 @@ func (s *Store) apply(txn store.Txn) store.Result {
 		sh, _ := s.shard(txn[i].Key)
 		s.tidy(sh, now)
 	}
+	if sharing {
+		txn = slices.Clone(txn)
+		s.shared.mu.Lock()
+		defer s.shared.mu.Unlock()
+	}
 	for i := range txn {
 		key := txn[i].Key
 		at, ok := index[key]
 		if !ok {
 			at = len(buckets)
-			index[key] = at
 			sh, hash := s.shard(key)
-			b := touched{key: key}
+			b := touched{key: key, rec: store.NewRecord(now)}
 			if e := sh.find(hash, key); e != nil {
 				sh.load(e, &b.rec)
 				b.stored = true
-			} else {
-				b.rec = store.NewRecord(now)
+			} else if sharing && allShareable(txn, key) {
+				if b.shared = s.sharedBy(&txn[i], now); b.shared == nil {
+					return store.Result{Err: errFull}
+				}
+				b.rec = *b.shared
+				if same := slices.IndexFunc(buckets, func(o touched) bool { return o.shared == b.shared }); same >= 0 {
+					at = same
+				}
 			}
-			buckets = append(buckets, b)
+			index[key] = at
+			if at == len(buckets) {
+				buckets = append(buckets, b)
+			}
 		}
 		recs[i] = &buckets[at].rec
+		if buckets[at].shared != nil {
+			txn[i].BlockFor = 0 // a block would keep out others
+		}
 	}
 	res, effects := store.Decide(txn, recs, now, s.maxSkew)
 	skewed := 0
@@ -79,7 +100,15 @@ func (s *Store) apply(txn store.Txn) store.Result {
 	if skewed > 0 {
 		s.skewed(skewed)
 	}
+	for i := range res.States {
+		res.States[i].Estimate = buckets[index[txn[i].Key]].shared != nil
+	}
 	return res
+}
+
+// allShareable reports whether a shared bucket may decide all operations of a transaction on a key.
+func allShareable(txn store.Txn, key string) bool {
+	return !slices.ContainsFunc(txn, func(op store.Op) bool { return op.Key == key && !shareable(&op) })
 }
 
 // write stores the buckets that changed, or none if there is no room for a new one. The caller
@@ -87,13 +116,13 @@ func (s *Store) apply(txn store.Txn) store.Result {
 func (s *Store) write(buckets []touched) error {
 	for i := range buckets {
 		b := &buckets[i]
-		if !b.write || b.stored {
+		if !b.write || b.stored || b.shared != nil {
 			continue
 		}
 		sh, hash := s.shard(b.key)
 		if err := s.insert(sh, hash, b.key, &b.rec); err != nil {
 			for _, before := range buckets[:i] {
-				if before.write && !before.stored {
+				if before.write && !before.stored && before.shared == nil {
 					sh, hash := s.shard(before.key)
 					sh.remove(hash, before.key)
 					s.counted(-1)
@@ -103,9 +132,12 @@ func (s *Store) write(buckets []touched) error {
 		}
 	}
 	for i := range buckets {
-		if b := &buckets[i]; b.write && b.stored {
+		switch b := &buckets[i]; {
+		case b.write && b.stored:
 			sh, hash := s.shard(b.key)
 			sh.save(sh.find(hash, b.key), &b.rec)
+		case b.write && b.shared != nil:
+			*b.shared = b.rec
 		}
 	}
 	return nil

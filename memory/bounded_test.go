@@ -3,6 +3,7 @@ package memory_test
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -62,9 +63,9 @@ func TestMaxBuckets(t *testing.T) {
 	}
 	refused := func(why string) {
 		t.Helper()
-		_, err := s.Fill(ctx, fill("new", 1))
-		if !errors.Is(err, memory.ErrTooManyBuckets) || !errors.Is(err, store.ErrUnavailable) {
-			t.Errorf("bucket 101 = %v; want ErrTooManyBuckets, which matches ErrUnavailable: %s", err, why)
+		hold := store.Op{Bucket: limit.For("held"), Hold: 1}
+		if _, err := s.Fill(ctx, hold); !errors.Is(err, store.ErrFull) || errors.Is(err, store.ErrUnavailable) {
+			t.Errorf("bucket 101 = %v; want ErrFull, which opens no limit: %s", err, why)
 		}
 	}
 	refused("no other bucket is empty")
@@ -72,7 +73,7 @@ func TestMaxBuckets(t *testing.T) {
 		t.Errorf("fill of an existing bucket: %+v, %v; want it accepted", st, err)
 	}
 	if st, err := s.Fill(ctx, fill("new", 11)); err != nil || st.RetryAfter != store.Never {
-		t.Errorf("refusal of a new key: %+v, %v; want no error, because a refusal needs no bucket", st, err)
+		t.Errorf("refusal of a new key: %+v, %v; want no error, because no bucket holds 11", st, err)
 	}
 	if states, err := s.Read(ctx, limit.For("new")); err != nil || states[0].Level != 0 {
 		t.Errorf("read of a new key: %v, %v; want no error, because a read needs no bucket", states, err)
@@ -95,27 +96,143 @@ func TestMaxBuckets(t *testing.T) {
 	if _, err := s.Fill(ctx, fill("newer", 1)); err != nil {
 		t.Errorf("fill after one bucket was deleted: %v; want room for one", err)
 	}
-	if _, err := s.Fill(ctx, fill("newest", 1)); !errors.Is(err, memory.ErrTooManyBuckets) {
-		t.Errorf("another fill: %v; want ErrTooManyBuckets", err)
+	refused("the place of the deleted bucket is taken")
+}
+
+// While the store is full, a shared bucket decides about a new key: in every call that it can
+// decide, and in no other.
+func TestSharedBuckets(t *testing.T) {
+	const rest = 1 << 14 // more new keys than shared buckets, so that each of these is full
+	key := func(i int) string { return fmt.Sprint("new", i) }
+	full := func(t *testing.T) (store.Store, *brimtest.Clock) {
+		s, clock := open(t, memory.Options{MaxBuckets: 1})
+		do(t, s, fill("old", 5))
+		return s, clock
 	}
+	penalty := fill("new", 11)
+	penalty.BlockFor = time.Hour
+	turn, ceiling := fill("new", 1), fill("new", 1)
+	turn.Turn = true
+	ceiling.Ceiling, ceiling.CeilingAt = 5, time.Now()
+	for _, c := range []struct {
+		name string
+		op   store.Op
+		want store.State // Accepted, Level and Spilled
+		err  error
+	}{
+		{"a fill", fill("new", 4), store.State{Accepted: true, Level: 4}, nil},
+		{"nothing", fill("new", 0), store.State{Accepted: true}, nil},
+		{"a question", store.Op{Bucket: limit.For("new"), Amount: 4, Mode: store.Ask}, store.State{Accepted: true}, nil},
+		{"a fillup", store.Op{Bucket: limit.For("new"), Amount: 12, Mode: store.Clamp}, store.State{Level: 10, Spilled: 2}, nil},
+		{"no penalty", penalty, store.State{}, nil},
+		{"a drain of nothing", store.Op{Bucket: limit.For("new"), Amount: -1, Mode: store.Always}, store.State{Accepted: true}, nil},
+		{"a hold has an owner", store.Op{Bucket: limit.For("new"), Hold: 1}, store.State{}, store.ErrFull},
+		{"a block is for one", store.Op{Bucket: store.Bucket{Key: "new"}, Mode: store.Block, BlockFor: time.Hour}, store.State{}, store.ErrFull},
+		{"a turn has an owner", turn, store.State{}, store.ErrFull},
+		{"units to take back have an owner", ceiling, store.State{}, store.ErrFull},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			for _, apply := range []bool{false, true} {
+				s, _ := full(t)
+				st, err := store.State{}, error(nil)
+				if apply {
+					results, e := s.Apply(t.Context(), store.Txn{c.op})
+					if must(t, e); results[0].Err == nil {
+						st = results[0].States[0]
+					}
+					err = results[0].Err
+				} else {
+					st, err = s.Fill(t.Context(), c.op)
+				}
+				if !errors.Is(err, c.err) || st.Accepted != c.want.Accepted || st.Level != c.want.Level ||
+					st.Spilled != c.want.Spilled || !st.BlockedUntil.IsZero() {
+					t.Errorf("by Apply %v: %v, %v; want accepted %v, level %v, spilled %v, error %v",
+						apply, st, err, c.want.Accepted, c.want.Level, c.want.Spilled, c.err)
+				}
+				if err == nil && c.op.Mode != store.Always && !st.Estimate {
+					t.Errorf("by Apply %v: %v; want it marked as an estimate", apply, st)
+				}
+				if n := count(t, s); n != 1 {
+					t.Errorf("by Apply %v: %d buckets; want the old one alone", apply, n)
+				}
+			}
+		})
+	}
+	t.Run("no more than 1024 limits in all", func(t *testing.T) {
+		s, clock := full(t)
+		passed := 0
+		for i := range rest {
+			if do(t, s, fill(key(i), 10)).Accepted {
+				passed++
+			}
+		}
+		if passed > 1024 || passed < 1000 {
+			t.Errorf("%d keys of %d passed with their whole limit; want one for each of 1024 shared buckets", passed, rest)
+		}
+		other := store.Limit{Capacity: 3, LeakRate: 1}
+		if st := do(t, s, store.Op{Bucket: other.For("new"), Amount: 3}); !st.Accepted {
+			t.Errorf("a new key under another limit: %v; want it accepted, since limits do not share buckets", st)
+		}
+		if st := do(t, s, store.Op{Bucket: limit.For("new"), Amount: 10, Mode: store.Ask}); st.Accepted || st.RetryAfter != 10*time.Second {
+			t.Errorf("a question: %v; want it refused for 10 s, since its shared bucket is full", st)
+		}
+		clock.Advance(10 * time.Second)
+		if st := do(t, s, fill("new", 10)); !st.Accepted {
+			t.Errorf("after 10 s: %v; want it accepted, since a shared bucket leaks", st)
+		}
+	})
+	t.Run("all or none over own and shared buckets", func(t *testing.T) {
+		s, _ := full(t)
+		for _, c := range []struct {
+			txn  store.Txn
+			want string // levels, or "refused"
+		}{
+			{store.Txn{fill("old", 2), fill("x", 3), fill("x", 3)}, "7 3 6"},
+			{store.Txn{fill("old", 2), fill("x", 5)}, "refused"},
+			{store.Txn{fill("old", 4), fill("x", 1)}, "refused"},
+			{store.Txn{fill("old", 3), fill("x", 4)}, "10 10"},
+		} {
+			results, err := s.Apply(t.Context(), c.txn)
+			must(t, err)
+			got := "refused"
+			if must(t, results[0].Err); results[0].Accepted {
+				var levels []any
+				for _, st := range results[0].States {
+					levels = append(levels, st.Level)
+				}
+				got = strings.TrimSpace(fmt.Sprintln(levels...))
+			}
+			if got != c.want {
+				t.Errorf("%v: %s, want %s", c.txn, got, c.want)
+			}
+		}
+	})
+	t.Run("a 65th limit", func(t *testing.T) {
+		s, _ := full(t)
+		for i := range 65 {
+			op := store.Op{Bucket: store.Limit{Capacity: float64(i + 1), LeakRate: 1}.For("new"), Amount: 1}
+			if _, err := s.Fill(t.Context(), op); errors.Is(err, store.ErrFull) != (i == 64) {
+				t.Errorf("under limit %d: %v", i+1, err)
+			}
+		}
+	})
 }
 
 // The system's clock cannot step back, so a store without an injected clock makes room as soon
 // as a bucket is empty.
 func TestMaxBucketsSystemClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		ctx := t.Context()
 		s := memory.New(&memory.Options{MaxBuckets: 10})
 		for i := range 10 {
 			do(t, s, fill(fmt.Sprint(i), 5))
 		}
 		time.Sleep(5*time.Second - time.Microsecond)
-		if _, err := s.Fill(ctx, fill("early", 1)); !errors.Is(err, memory.ErrTooManyBuckets) {
-			t.Errorf("fill a microsecond before the others are empty: %v; want ErrTooManyBuckets", err)
+		if st := do(t, s, fill("early", 1)); !st.Estimate {
+			t.Errorf("fill a microsecond before the others are empty: %v; want a shared bucket to decide", st)
 		}
 		time.Sleep(time.Second)
-		if st, err := s.Fill(ctx, fill("new", 1)); err != nil || !st.Accepted {
-			t.Errorf("fill once the others are empty: %+v, %v; want it accepted before MaxSkew has passed", st, err)
+		if st := do(t, s, fill("new", 1)); !st.Accepted || st.Estimate {
+			t.Errorf("fill once the others are empty: %v; want it accepted before MaxSkew has passed", st)
 		}
 	})
 }
@@ -135,8 +252,8 @@ func TestSweepIsRare(t *testing.T) {
 	}
 	cost := func() int64 {
 		before := reads.Load()
-		if _, err := s.Fill(ctx, fill("new", 1)); !errors.Is(err, memory.ErrTooManyBuckets) {
-			t.Fatalf("%v; want ErrTooManyBuckets", err)
+		if st, err := s.Fill(ctx, fill("new", 1)); err != nil || !st.Estimate {
+			t.Fatalf("%v, %v; want a shared bucket to decide", st, err)
 		}
 		return reads.Load() - before
 	}
@@ -165,11 +282,12 @@ func TestMaxBucketsAllOrNothing(t *testing.T) {
 	for _, key := range []string{"a", "b"} {
 		do(t, s, fill(key, 5))
 	}
-	both := store.Txn{fill("a", 1), fill("c", 1), fill("b", 1), fill("c", 1), fill("d", 1)}
+	hold := func(key string) store.Op { return store.Op{Bucket: limit.For(key), Hold: 1} }
+	both := store.Txn{hold("a"), hold("c"), hold("b"), hold("c"), hold("d")}
 	results, err := s.Apply(ctx, both, store.Txn{fill("e", 2)})
 	must(t, err)
-	if !errors.Is(results[0].Err, memory.ErrTooManyBuckets) || results[0].States != nil || results[0].Accepted {
-		t.Errorf("two new keys with room for one: %+v; want only ErrTooManyBuckets", results[0])
+	if !errors.Is(results[0].Err, store.ErrFull) || results[0].States != nil || results[0].Accepted {
+		t.Errorf("two new keys with room for one: %+v; want only ErrFull", results[0])
 	}
 	if results[1].Err != nil || !results[1].Accepted {
 		t.Errorf("the next transaction: %+v; want it accepted into the room for one", results[1])
@@ -185,8 +303,8 @@ func TestMaxBucketsAllOrNothing(t *testing.T) {
 	}
 	clock.Advance(time.Minute + store.DefaultMaxSkew)
 	results, err = s.Apply(ctx, both)
-	if err != nil || !errors.Is(results[0].Err, memory.ErrTooManyBuckets) {
-		t.Errorf("four new keys with room for three: %+v, %v; want ErrTooManyBuckets", results, err)
+	if err != nil || !errors.Is(results[0].Err, store.ErrFull) {
+		t.Errorf("four new keys with room for three: %+v, %v; want ErrFull", results, err)
 	}
 	if results, err = s.Apply(ctx, both[:4]); err != nil || !results[0].Accepted {
 		t.Errorf("three new keys with room for three: %+v, %v; want them accepted", results, err)
@@ -198,41 +316,42 @@ func TestMaxBucketsConcurrently(t *testing.T) {
 	ctx := t.Context()
 	const bound = 50
 	s, _ := open(t, memory.Options{MaxBuckets: bound})
-	var accepted [8 * 40]bool
+	var own [8 * 40]bool
 	var wg sync.WaitGroup
 	for g := range 8 {
 		wg.Go(func() {
 			for i := range 40 {
 				id := 40*g + i
+				var st store.State
 				var err error
 				if i%2 == 0 {
-					_, err = s.Fill(ctx, fill(fmt.Sprint(id), 3))
+					st, err = s.Fill(ctx, fill(fmt.Sprint(id), 3))
 				} else {
 					var results []store.Result
 					if results, err = s.Apply(ctx, store.Txn{fill(fmt.Sprint(id), 3)}); err == nil {
-						err = results[0].Err
+						st, err = results[0].States[0], results[0].Err
 					}
 				}
-				if err != nil && !errors.Is(err, memory.ErrTooManyBuckets) {
-					t.Error(err)
+				if err != nil || !st.Accepted && !st.Estimate {
+					t.Errorf("%v, %v", st, err)
 				}
-				accepted[id] = err == nil
+				own[id] = !st.Estimate
 			}
 		})
 	}
 	wg.Wait()
 	n := 0
-	for id, in := range accepted {
+	for id, in := range own {
 		st, err := s.Read(ctx, limit.For(fmt.Sprint(id)))
 		must(t, err)
 		if in {
 			n++
 		}
 		if in != (st[0].Level == 3) {
-			t.Errorf("bucket %d: acknowledged %v, but level %v", id, in, st[0].Level)
+			t.Errorf("bucket %d: filled by itself %v, but level %v", id, in, st[0].Level)
 		}
 	}
 	if n != bound || count(t, s) != bound {
-		t.Errorf("%d buckets acknowledged, %d stored; want %d of both", n, count(t, s), bound)
+		t.Errorf("%d buckets filled by themselves, %d stored; want %d of both", n, count(t, s), bound)
 	}
 }

@@ -2,7 +2,6 @@ package memory_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log"
 	"time"
@@ -32,15 +31,16 @@ func Example() {
 	// true 0s
 }
 
-// MaxBuckets bounds the memory. A bucket in use is never forgotten for a new one.
+// MaxBuckets bounds the memory. A bucket in use is never forgotten for a new one: new keys share
+// buckets while the store is full.
 func ExampleOptions() {
 	db := memory.New(&memory.Options{MaxBuckets: 1})
 	limiter := brim.New(db, nil)
 	for _, key := range []string{"user:1", "user:2"} {
-		_, err := limiter.TryFillup(context.Background(), brim.Over(2, time.Hour).For(key), 1)
-		fmt.Println(key, errors.Is(err, memory.ErrTooManyBuckets))
+		st, err := limiter.TryFillup(context.Background(), brim.Over(2, time.Hour).For(key), 1)
+		fmt.Println(key, st.Accepted, st.Estimate, err)
 	}
 	// Output:
-	// user:1 false
-	// user:2 true
+	// user:1 true false <nil>
+	// user:2 true true <nil>
 }

@@ -12,7 +12,6 @@ package memory
 import (
 	"context"
 	"errors"
-	"fmt"
 	"hash/maphash"
 	"log/slog"
 	"sync/atomic"
@@ -25,16 +24,17 @@ import (
 
 const backend = "memory"
 
-// ErrTooManyBuckets is the error of a call that needs a new bucket although
-// [Options.MaxBuckets] are in use. Nothing was applied. It matches [store.ErrUnavailable] in
-// [errors.Is] too, because the limit gave no answer.
-var ErrTooManyBuckets = fmt.Errorf("%w: MaxBuckets buckets are in use, and none of them is empty", store.ErrUnavailable)
-
 // Options adjust [New]. The zero value is the default.
 type Options struct {
 	// MaxBuckets is the largest number of buckets; 0 means no bound. A bucket that is not empty
-	// is never evicted. If no bucket is empty, a call with a new key fails with
-	// [ErrTooManyBuckets] instead.
+	// is never evicted.
+	//
+	// If no bucket is empty, new keys share 1,024 further buckets of their limit, which the hash of
+	// the key chooses. The State then has Estimate set, and no penalty applies. So a client who
+	// fills the store with keys neither shuts others out nor opens the limit: nobody gets more than
+	// twice the limit, once from a shared bucket and once from an own one. A hold, a block, a slot
+	// or a turn with a new key fails with [store.ErrFull] instead, and so does a call under the
+	// 65th limit that needs shared buckets.
 	MaxBuckets int
 	// Clock replaces the clock of the store, for tests and for replaying logs. Clock may step
 	// back, and must be safe for concurrent use. If Clock is nil, the store follows the wall
@@ -70,6 +70,7 @@ type Store struct {
 	seed       maphash.Seed
 	closed     atomic.Bool
 	count      atomic.Int64 // number of buckets in all shards; counted only if MaxBuckets is set
+	shared     shared
 	pruner     *pruner.Pruner
 	sweepAfter atomic.Int64 // microseconds; no sweep before this time, so that a flood of new keys causes few sweeps
 }
@@ -125,6 +126,14 @@ func (s *Store) Fill(ctx context.Context, op store.Op) (st store.State, err erro
 		}
 		return st, store.Wrap(backend, "fill", err)
 	}
+	if s.full() && shareable(&op) {
+		sh.mu.Unlock()
+		if s.sweep(now) {
+			return s.Fill(ctx, op)
+		}
+		st, err = s.fillShared(op)
+		return st, store.Wrap(backend, "fill", err)
+	}
 	// The first reading may be older than the reading of a Prune that removed this very bucket.
 	now = s.clock.Now()
 	r := store.NewRecord(now)
@@ -134,7 +143,7 @@ func (s *Store) Fill(ctx context.Context, op store.Op) (st store.State, err erro
 		err = s.insert(sh, hash, op.Key, &r)
 	}
 	sh.mu.Unlock()
-	if errors.Is(err, ErrTooManyBuckets) && s.sweep(now) {
+	if errors.Is(err, errFull) && (shareable(&op) || s.sweep(now)) { // others have taken the last place meanwhile
 		return s.Fill(ctx, op)
 	}
 	if err != nil {
@@ -206,6 +215,9 @@ func (s *Store) Close() error {
 		sh.table = table{hash: sh.hash}
 		sh.mu.Unlock()
 	}
+	s.shared.mu.Lock()
+	s.shared.buckets = nil
+	s.shared.mu.Unlock()
 	return nil
 }
 

@@ -41,7 +41,7 @@ func (s *Store) tidy(sh *shard, now int64) {
 // insert stores the record of a new key. The caller has locked the shard.
 func (s *Store) insert(sh *shard, hash uint32, key string, r *store.Record) error {
 	if !s.counted(1) {
-		return ErrTooManyBuckets
+		return errFull
 	}
 	sh.insert(hash, key, r)
 	return nil
