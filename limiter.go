@@ -330,6 +330,19 @@ func (l *Limiter) Unblock(ctx context.Context, key string) (st State, err error)
 	return st, err
 }
 
+// Wrap returns a Limiter with the same prefix, penalty and shadow over the store that wrap returns for
+// the Limiter's own, for instance a local.Fallback for the handlers that may fail open, or a Store of
+// package observe. Both Limiters have the same buckets. An error of wrap is returned as it is.
+func (l *Limiter) Wrap(wrap func(store.Store) (store.Store, error)) (*Limiter, error) {
+	s, err := wrap(l.kept())
+	if err != nil {
+		return nil, err
+	}
+	with := *l
+	with.store = s
+	return &with, nil
+}
+
 // WithPenalty returns a Limiter over the same store, with the same prefix, that blocks a bucket
 // after an overflow. An overflow is a TryFillup, TryFillupAll, Fillup, Hold or Do whose amount
 // does not fit. Each bucket that has no room for its amount is blocked for d on the store's

@@ -5,62 +5,80 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/brimgo/brim/internal/caller"
 	"github.com/brimgo/brim/store"
+)
+
+// Defaults of [FallbackOptions], and of the handlers that fail open in packages httplimit and
+// grpclimit.
+const (
+	DefaultShare    = 1.0
+	DefaultPatience = 100 * time.Millisecond
+	DefaultRetry    = time.Second
 )
 
 // FallbackOptions adjust [Fallback]. The zero value selects the defaults.
 type FallbackOptions struct {
-	// Share is the share of each limit that the standby store admits, above 0 and up to 1; 0 means a
-	// quarter. If N processes share the buckets, 1/N keeps all of them together to the limit.
+	// Share is the share of each limit that the standby store admits, above 0 and up to 1; 0 means
+	// [DefaultShare]. If N processes share the buckets, 1/N keeps all of them together to the limit.
 	Share float64
-	// Patience is the time after which a call to the store is overdue, and cut short; 0 means 100 ms.
+	// Patience is the time after which a call to the store is overdue, and cut short; 0 means
+	// [DefaultPatience].
 	Patience time.Duration
-	// Retry is the time from one attempt to reach the store again to the next; 0 means a second.
+	// Retry is the time from one attempt to reach the store again to the next, for a key that is
+	// overdue and for all keys; 0 means [DefaultRetry].
 	Retry time.Duration
-	// Switched is told of each change, with the error that began the outage, or with nil at its end.
-	// It runs on the goroutine of a caller, so it must not block. nil means that nobody is told.
+	// Switched is told of the beginning of each outage, with the error of the question that failed, and
+	// of its end, with nil. It must not block. nil means that nobody is told.
 	Switched func(err error)
 }
 
-// Fallback returns a store over s that lets standby, usually a store in memory, decide while s fails;
-// o may be nil. If a store is nil, the error is [store.ErrClosed]. It also fails if an option is out
-// of range. Close closes both stores.
+// Fallback returns a store over s that lets standby, usually a store in memory, decide while s is out
+// of reach; o may be nil. If a store is nil, the error is [store.ErrClosed]. It also fails if an
+// option is out of range. Close closes both stores.
 //
-// Fallback serves the calls of TryFillup, TryFillupAll, Fillup and AbleToAccept. Their first error
-// that is [store.ErrUnavailable] or [store.ErrUnknownOutcome], or the first call that takes longer
-// than Patience, begins an outage: from then on the standby store answers at once, by Share of each
-// limit, and each State has Estimate set. A call that may have gone in, and all other calls, get the
-// error of s.
+// Fallback serves the calls of TryFillup, TryFillupAll, Fillup and AbleToAccept. If such a call to s
+// is [store.ErrUnavailable] or [store.ErrUnknownOutcome], or takes longer than Patience, the standby
+// store answers it, by Share of each limit, and the State has Estimate set. Units whose outcome is
+// unknown may then count in both stores. All other errors of s reach the caller, among them
+// [store.ErrMisconfigured] and [store.ErrCorrupt], and so do the errors of all other calls.
 //
-// A row that another transaction holds for longer than Patience fails the call, and so begins an
-// outage, too: in PostgreSQL, choose a Patience above the longest transaction that fills buckets.
+// Only Patience judges s, from the start of a call, and never the caller. If the deadline of a caller
+// is nearer, the call to s goes on without the caller, on a goroutine of its own; there are at most
+// 1,024 of them, and beyond that the standby store decides at once. At the deadline the caller gets
+// the answer of the standby store. A caller that cancels its context gets its error.
 //
-// During an outage, one question at a time asks whether s answers again, at most one in Retry. After
-// an answer, one call is tried on s, and its success ends the outage.
+// A failed or overdue call sends only its own key to the standby store, for Retry; then one call
+// tries s again. An outage of all keys begins when s also fails to answer a question about a key that
+// no client can name, within half of Patience. Fallback asks it, one at a time, as soon as a call
+// fails, or has lasted for half of Patience. So no client can choose an outage for others, and after
+// Patience the standby store answers all calls at once. During an outage, Fallback asks the question
+// once in Retry, and the first answer ends the outage.
 //
-// In k outages that last a time d each, N processes admit at most N * k * Share * (c + r * d) units
-// for a bucket of capacity c and rate r, in addition to the bound of s.
+// In any time T, N processes admit at most N * Share * (c + r * T) units for a bucket of capacity c
+// and rate r, in addition to the bound of s. A limit that never leaks is granted anew by each process
+// and each restart.
 func Fallback(s, standby store.Store, o *FallbackOptions) (store.Store, error) {
 	if o == nil {
 		o = &FallbackOptions{}
 	}
 	f := &fallback{
-		standby: standby, share: cmp.Or(o.Share, 0.25), switched: o.Switched,
-		patience: cmp.Or(o.Patience, 100*time.Millisecond), retry: cmp.Or(o.Retry, time.Second),
+		standby: standby, share: cmp.Or(o.Share, DefaultShare), switched: o.Switched,
+		patience: cmp.Or(o.Patience, DefaultPatience), retry: cmp.Or(o.Retry, DefaultRetry),
 	}
 	var err error
 	switch {
 	case !(f.share > 0 && f.share <= 1):
-		err = fmt.Errorf("Share is %v; it must be above 0 and at most 1, or 0 for a quarter", o.Share)
+		err = fmt.Errorf("Share is %v; it must be above 0 and at most 1, or 0 for %v", o.Share, DefaultShare)
 	case f.patience < 0:
-		err = fmt.Errorf("Patience is %v; it must be positive, or 0 for 100 ms", o.Patience)
+		err = fmt.Errorf("Patience is %v; it must be positive, or 0 for %v", o.Patience, DefaultPatience)
 	case f.retry < 0:
-		err = fmt.Errorf("Retry is %v; it must be positive, or 0 for a second", o.Retry)
+		err = fmt.Errorf("Retry is %v; it must be positive, or 0 for %v", o.Retry, DefaultRetry)
 	}
 	if standby == nil {
 		err = fmt.Errorf("%w: the standby store is nil", store.ErrClosed)
@@ -71,6 +89,7 @@ func Fallback(s, standby store.Store, o *FallbackOptions) (store.Store, error) {
 	if f.switched == nil {
 		f.switched = func(error) {}
 	}
+	f.late.until = make(map[string]time.Duration)
 	f.ctx, f.stop = context.WithCancel(context.Background())
 	return f, nil
 }
@@ -83,58 +102,75 @@ type fallback struct {
 	patience, retry time.Duration
 	switched        func(error)
 
-	state atomic.Int32
-	asked atomic.Int64 // time of the last question to a store that is down, after wrapper.start; 0 before the first
+	down  atomic.Bool  // there is an outage
+	late  lateKeys     // keys whose last call failed or was overdue
+	asked atomic.Int64 // time of the last question, after wrapper.start; 0 before the first
 
-	ctx       context.Context // of questions
-	stop      context.CancelFunc
-	questions sync.WaitGroup
+	ctx      context.Context // of questions
+	stop     context.CancelFunc
+	starting sync.Mutex // held to start a goroutine, and to close
+	running  sync.WaitGroup
+	detached atomic.Int32 // calls that go on without their callers
 }
 
-// The states of the wrapped store.
 const (
-	up       int32 = iota
-	down           // it is asked whether it answers again
-	answered       // it has answered a question: the next call tries it
-	tried          // a call is trying it
+	// maxDetached is the largest number of calls that go on without their callers.
+	maxDetached = 1024
+	// maxLate is the largest number of keys that are known to be late. A call of any other waits for
+	// Patience.
+	maxLate = 1024
 )
 
-// Fill lets the standby store decide op during an outage.
-func (f *fallback) Fill(ctx context.Context, op store.Op) (st store.State, err error) {
+// Fill lets the standby store decide op if the wrapped store is out of reach.
+func (f *fallback) Fill(ctx context.Context, op store.Op) (store.State, error) {
 	if err := f.check(ctx, "fill"); err != nil {
-		return st, err
+		return store.State{}, err
 	}
 	if !servable(&op) {
 		return f.Store.Fill(ctx, op)
 	}
-	err = f.decide(ctx, op.Bucket,
-		func(ctx context.Context) error { st, err = f.Store.Fill(ctx, op); return err },
-		func() error {
-			st, err = f.standby.Fill(ctx, f.scaled(op))
+	return decide(ctx, f, op.Key, op.Mode == store.Ask,
+		func(ctx context.Context) (store.State, error) { return f.Store.Fill(ctx, op) },
+		func(ctx context.Context) (store.State, error) {
+			st, err := f.standby.Fill(ctx, f.scaled(op))
 			f.mark(&st, &op)
-			return err
+			return st, err
 		})
-	return st, err
 }
 
-// Apply lets the standby store decide txns during an outage.
-func (f *fallback) Apply(ctx context.Context, txns ...store.Txn) (results []store.Result, err error) {
+// Apply lets the standby store decide txns if the wrapped store is out of reach. Their keys are late
+// together: a client whose own key is slow must not send the key of all clients to the standby store.
+func (f *fallback) Apply(ctx context.Context, txns ...store.Txn) ([]store.Result, error) {
 	if err := f.check(ctx, "apply"); err != nil {
 		return nil, err
 	}
-	for _, txn := range txns {
-		for i := range txn {
-			if !servable(&txn[i]) {
+	var keys strings.Builder
+	asks := true
+	own := make([]store.Txn, len(txns)) // the call may go on when the caller uses its slices again
+	for i, txn := range txns {
+		own[i] = append(own[i], txn...)
+		asks = asks && txn.Asks()
+		for j := range txn {
+			if !servable(&txn[j]) {
 				return f.Store.Apply(ctx, txns...)
 			}
+			keys.WriteString(txn[j].Key)
+			keys.WriteByte(0) // no key contains it
 		}
 	}
-	if len(txns) == 0 || len(txns[0]) == 0 {
-		return f.Store.Apply(ctx, txns...)
+	return decide(ctx, f, keys.String(), asks,
+		func(ctx context.Context) ([]store.Result, error) { return f.tryAll(ctx, own) },
+		func(ctx context.Context) ([]store.Result, error) { return f.applyStandby(ctx, own) })
+}
+
+// tryAll applies txns. If one of them failed because the store is out of reach, all count as failed.
+func (f *fallback) tryAll(ctx context.Context, txns []store.Txn) ([]store.Result, error) {
+	results, err := f.Store.Apply(ctx, txns...)
+	for i := range results {
+		if outOfReach(results[i].Err) {
+			return nil, results[i].Err
+		}
 	}
-	err = f.decide(ctx, txns[0][0].Bucket,
-		func(ctx context.Context) error { results, err = f.Store.Apply(ctx, txns...); return err },
-		func() error { results, err = f.applyStandby(ctx, txns); return err })
 	return results, err
 }
 
@@ -181,63 +217,201 @@ func (f *fallback) mark(st *store.State, op *store.Op) {
 	}
 }
 
-// decide calls try on the wrapped store, or standby during an outage.
-func (f *fallback) decide(ctx context.Context, b store.Bucket, try func(context.Context) error, standby func() error) error {
-	if s := f.state.Load(); s != up && !(s == answered && f.state.CompareAndSwap(answered, tried)) {
-		f.ask(b)
-		return standby()
+// decide returns the answer of try, which calls the wrapped store, or that of standby if the store is
+// out of reach for the key. With asks, try changes nothing.
+func decide[T any](
+	ctx context.Context, f *fallback, key string, asks bool, try, standby func(context.Context) (T, error),
+) (T, error) {
+	alone := context.WithoutCancel(ctx)
+	switch {
+	case f.down.Load():
+		f.ask(max(f.retry, f.patience/2))
+		return standby(alone)
+	case f.late.skip(key, f.now(), f.retry):
+		return standby(alone)
 	}
-	within, cancel := context.WithTimeout(ctx, f.patience)
-	err := try(within)
-	cancel()
-	if caller.Left(ctx) != nil || !outage(err) {
-		// A caller who has left tells nothing about the store. The next call tries it.
-		next := up
-		if caller.Left(ctx) != nil && err != nil {
-			next = answered
+	var a answer[T]
+	if deadline, ok := ctx.Deadline(); !ok || time.Until(deadline) > f.patience {
+		a = call(ctx, f, key, try)
+	} else if answers := detach(alone, f, key, try); answers != nil {
+		select {
+		case a = <-answers:
+		case <-ctx.Done():
+			switch {
+			case !errors.Is(ctx.Err(), context.Canceled):
+				a.away = true
+			case asks:
+				a.err = ctx.Err()
+			default:
+				a.err = fmt.Errorf("%w: %w while the call was in flight", store.ErrUnknownOutcome, ctx.Err())
+			}
 		}
-		if f.state.CompareAndSwap(tried, next) && next == up {
-			f.switched(nil)
-		}
-		return err
-	}
-	if f.state.CompareAndSwap(up, down) {
-		f.switched(err)
 	} else {
-		f.state.CompareAndSwap(tried, down)
+		a.away = true
 	}
-	if errors.Is(err, store.ErrUnknownOutcome) {
-		return err
+	if a.away {
+		return standby(alone)
 	}
-	return standby()
+	return a.value, store.Wrap(backend, "fallback", a.err)
 }
 
-// outage reports whether err, with which a call has ended whose caller still waits, is a failure of
-// the store.
-func outage(err error) bool {
-	return errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrUnknownOutcome) ||
-		errors.Is(err, context.DeadlineExceeded)
+// answer is the answer of the wrapped store. If away is set, the store is out of reach.
+type answer[T any] struct {
+	value T
+	err   error
+	away  bool
 }
 
-// ask asks the store about b, on a goroutine of its own, unless it was asked less than Retry ago.
-func (f *fallback) ask(b store.Bucket) {
-	now, last := int64(time.Since(f.start))+1, f.asked.Load()
-	if f.state.Load() != down || last != 0 && now-last < int64(f.retry) || !f.asked.CompareAndSwap(last, now) {
+// call calls the wrapped store for at most Patience, and notes whether it is out of reach for the key.
+func call[T any](ctx context.Context, f *fallback, key string, try func(context.Context) (T, error)) (a answer[T]) {
+	bound, cancel := context.WithCancel(ctx)
+	w := &watch{f: f, cancel: cancel}
+	w.timer = time.AfterFunc(time.Hour, w.passed)
+	w.timer.Reset(f.patience / 2) // orders the use of w.timer in passed behind its assignment
+	a.value, a.err = try(bound)
+	w.timer.Stop()
+	cancel()
+	switch {
+	case a.err == nil:
+	case w.overdue.Load():
+		a.away = true
+	case ctx.Err() != nil:
+		return a // the caller has left, which tells nothing about the store
+	case outOfReach(a.err):
+		a.away = true
+		f.ask(f.patience / 2)
+	}
+	f.late.note(key, a.away, f.now(), f.retry)
+	return a
+}
+
+// outOfReach reports whether err says that the store is out of reach.
+func outOfReach(err error) bool {
+	return errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrUnknownOutcome)
+}
+
+// watch cuts a call short that is overdue. When half of Patience has passed, it asks the store its
+// question, so that the question is overdue together with the call.
+type watch struct {
+	f       *fallback
+	cancel  context.CancelFunc
+	timer   *time.Timer
+	half    atomic.Bool
+	overdue atomic.Bool
+}
+
+// passed runs when half of Patience has passed, and again when all of it has.
+func (w *watch) passed() {
+	if !w.half.Swap(true) {
+		w.timer.Reset(w.f.patience - w.f.patience/2)
+		w.f.ask(w.f.patience / 2)
 		return
 	}
-	f.questions.Go(func() {
-		ctx, cancel := context.WithTimeout(f.ctx, f.patience)
+	w.overdue.Store(true)
+	w.cancel()
+}
+
+// detach is call on a goroutine of its own. It returns nil if there are too many.
+func detach[T any](ctx context.Context, f *fallback, key string, try func(context.Context) (T, error)) <-chan answer[T] {
+	answers := make(chan answer[T], 1)
+	if f.detached.Add(1) > maxDetached || !f.spawn(func() {
+		defer f.detached.Add(-1)
+		answers <- call(ctx, f, key, try)
+	}) {
+		f.detached.Add(-1)
+		return nil
+	}
+	return answers
+}
+
+// spawn runs g on a goroutine that Close waits for. After Close it returns false.
+func (f *fallback) spawn(g func()) bool {
+	f.starting.Lock()
+	defer f.starting.Unlock()
+	if f.closed.Load() {
+		return false
+	}
+	f.running.Go(g)
+	return true
+}
+
+// question is the bucket that Fallback asks about. No key of a Limiter has such a name, and nobody
+// fills it.
+var question = store.Op{Bucket: store.Limit{Capacity: 1, LeakRate: 1}.For("@fallback"), Amount: 1, Mode: store.Ask}
+
+// ask asks the store about a bucket that no client can name, unless it was asked less than a pause
+// ago. Whether the store answers within half of Patience begins and ends outages.
+func (f *fallback) ask(pause time.Duration) {
+	now, last := int64(f.now())+1, f.asked.Load()
+	if last != 0 && now-last < int64(pause) || !f.asked.CompareAndSwap(last, now) {
+		return
+	}
+	f.spawn(func() {
+		ctx, cancel := context.WithTimeout(f.ctx, f.patience/2)
 		defer cancel()
-		if _, err := f.Store.Fill(ctx, store.Op{Bucket: b, Mode: store.Ask}); !outage(err) && f.ctx.Err() == nil {
-			f.state.CompareAndSwap(down, answered)
+		_, err := f.Store.Fill(ctx, question)
+		away := outOfReach(err) || errors.Is(err, context.DeadlineExceeded)
+		if f.ctx.Err() != nil || f.down.Swap(away) == away {
+			return
 		}
+		if !away {
+			err = nil
+		}
+		f.switched(err)
 	})
 }
 
-// Close ends the questions and closes both stores.
+// now returns the time since the wrapper was made.
+func (f *fallback) now() time.Duration { return time.Since(f.start) }
+
+// Close ends the questions and closes both stores. Calls that go on without their callers end before.
 func (f *fallback) Close() error {
+	f.starting.Lock()
 	f.closed.Store(true)
+	f.starting.Unlock()
 	f.stop()
-	f.questions.Wait()
+	f.running.Wait()
 	return errors.Join(f.Store.Close(), f.standby.Close())
+}
+
+// lateKeys are keys whose last call failed or was overdue.
+type lateKeys struct {
+	count atomic.Int32 // of keys, so that nobody locks while there are none
+	mu    sync.Mutex
+	until map[string]time.Duration // when a call tries the store again
+}
+
+// skip reports whether a call of key should not try the store at a time. The first call after the
+// time until which the key is late tries, and others go on to skip the store meanwhile.
+func (l *lateKeys) skip(key string, now, retry time.Duration) bool {
+	if l.count.Load() == 0 {
+		return false
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	until, late := l.until[key]
+	if late && now >= until {
+		l.until[key] = now + retry
+		return false
+	}
+	return late
+}
+
+// note notes whether key is late at a time, and then skips the store until retry has passed.
+func (l *lateKeys) note(key string, late bool, now, retry time.Duration) {
+	if !late && l.count.Load() == 0 {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.until, key)
+	if late {
+		if len(l.until) == maxLate {
+			maps.DeleteFunc(l.until, func(_ string, until time.Duration) bool { return until <= now })
+		}
+		if len(l.until) < maxLate {
+			l.until[strings.Clone(key)] = now + retry // key may be part of a large buffer
+		}
+	}
+	l.count.Store(int32(len(l.until)))
 }
