@@ -2,6 +2,7 @@ package brim_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"io/fs"
@@ -13,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
@@ -50,6 +52,16 @@ func handler(limiter *brim.Limiter, insert func(rows []Row) error) http.HandlerF
 			}
 		}
 	}
+}
+
+// openInAnOutage serves rather than refuses while the store is out of reach.
+func openInAnOutage(ctx context.Context, lim *brim.Limiter, b brim.Bucket, n float64) (bool, error) {
+	st, err := lim.TryFillup(ctx, b, n)
+	away := errors.Is(err, brim.ErrUnavailable) || errors.Is(err, brim.ErrUnknownOutcome)
+	if away && ctx.Err() == nil { // a caller who has left tells nothing about the store
+		return true, nil // the limit is open until the store is back
+	}
+	return st.Accepted, err
 }
 
 func openForDocs(serve func(*brim.Limiter)) error {
@@ -138,6 +150,26 @@ func docPages(t *testing.T) []string {
 }
 
 // Every block of Go in the documentation must stand in a program or a test, which compiles it.
+func TestOpenInAnOutage(t *testing.T) {
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, c := range []struct {
+		ctx    context.Context
+		err    error
+		passes bool
+	}{
+		{t.Context(), brim.ErrUnavailable, true},
+		{t.Context(), brim.ErrUnknownOutcome, true},
+		{t.Context(), brim.ErrMisconfigured, false},
+		{gone, brim.ErrUnknownOutcome, false},
+	} {
+		lim := brim.New(&broken{err: c.err}, nil)
+		if passes, err := openInAnOutage(c.ctx, lim, brim.Over(1, time.Hour).For("k"), 1); passes != c.passes || (err == nil) != c.passes {
+			t.Errorf("%v: passes %v, %v; want %v", c.err, passes, err, c.passes)
+		}
+	}
+}
+
 func TestDocsCode(t *testing.T) {
 	var programs []string
 	err := fs.WalkDir(os.DirFS("."), ".", func(path string, _ fs.DirEntry, err error) error {

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/brimgo/brim"
+	"github.com/brimgo/brim/memory"
+	"github.com/brimgo/brim/store"
 )
 
 // TestPenalty has each method meet a bucket with room for 2 units. The conformance suite has the rules
@@ -177,5 +179,31 @@ func TestBlock(t *testing.T) {
 				t.Errorf("Block for %v: %v; want ErrInvalidLimit", d, err)
 			}
 		}
+	}
+}
+
+// TestWrap puts a store of memory before a store that fails: the Limiter keeps its prefix and penalty.
+func TestWrap(t *testing.T) {
+	errWrap := errors.New("no")
+	lim := brim.New(&broken{err: brim.ErrUnavailable}, &brim.Options{Prefix: "app:"}).WithPenalty(time.Minute)
+	if _, err := lim.Wrap(func(store.Store) (store.Store, error) { return nil, errWrap }); !errors.Is(err, errWrap) {
+		t.Errorf("%v, want the error of the function", err)
+	}
+	s := memory.New(nil)
+	wrapped, err := lim.Wrap(func(store.Store) (store.Store, error) { return s, nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if st, err := wrapped.TryFillup(t.Context(), tens.For("k"), 11); err != nil || st.BlockedUntil.IsZero() {
+		t.Errorf("%v, %v; want a penalty", st, err)
+	}
+	if states, err := s.Read(t.Context(), tens.For("@4:app:k")); err != nil || states[0].BlockedUntil.IsZero() {
+		t.Errorf("%v, %v; want the block under the prefix", states, err)
+	}
+	if _, err := lim.State(t.Context(), tens.For("k")); !errors.Is(err, brim.ErrUnavailable) {
+		t.Errorf("%v; want the first Limiter as it was", err)
+	}
+	if _, err := (&brim.Limiter{}).Wrap(func(s store.Store) (store.Store, error) { return s, nil }); err != nil {
+		t.Errorf("a zero Limiter: %v", err)
 	}
 }

@@ -98,12 +98,12 @@ func ExampleClient() {
 
 // failedLogins counts logins that fail. A burst of them does not pass the limit either.
 func failedLogins(lim *brim.Limiter, userOf func(context.Context) string) (*grpclimit.Server, error) {
-	return grpclimit.NewServer(lim, func(ctx context.Context, _ string) ([]grpclimit.Policy, error) {
+	return grpclimit.NewServer(lim, grpclimit.PolicyFunc(func(ctx context.Context, _ string) ([]grpclimit.Policy, error) {
 		return []grpclimit.Policy{{
 			Name: "logins", Key: userOf(ctx), Limit: brim.Over(2, time.Hour),
 			CountIf: func(code codes.Code) bool { return code == codes.Unauthenticated }, Strict: true,
 		}}, nil
-	}, nil)
+	}), nil)
 }
 
 func ExamplePolicies() {

@@ -15,20 +15,19 @@ import (
 
 	"github.com/brimgo/brim"
 	"github.com/brimgo/brim/grpclimit"
-	"github.com/brimgo/brim/local"
 	"github.com/brimgo/brim/memory"
 	"github.com/brimgo/brim/store"
 )
 
 // perPlan limits each account by its plan, and all calls of an account by a day's limit beside it.
 func perPlan(lim *brim.Limiter, plans map[string]brim.Limit, planOf func(context.Context) (account, plan string)) (*grpclimit.Server, error) {
-	return grpclimit.NewServer(lim, func(ctx context.Context, _ string) ([]grpclimit.Policy, error) {
+	return grpclimit.NewServer(lim, grpclimit.PolicyFunc(func(ctx context.Context, _ string) ([]grpclimit.Policy, error) {
 		account, plan := planOf(ctx)
 		return []grpclimit.Policy{
 			{Name: "plan", Key: account, Limit: plans[plan]},
 			{Name: "day", Key: account, Limit: brim.Over(1000, 24*time.Hour)},
 		}, nil
-	}, nil)
+	}), nil)
 }
 
 // The limits come from a configuration. One plan has no limit but that of the day, and the account
@@ -56,9 +55,9 @@ func byLength(lim *brim.Limiter) (*grpclimit.Server, error) {
 	length := func(_ context.Context, _ string, m any) float64 {
 		return float64(len(m.(*healthpb.HealthCheckRequest).GetService()))
 	}
-	return grpclimit.NewServer(lim, func(context.Context, string) ([]grpclimit.Policy, error) {
+	return grpclimit.NewServer(lim, grpclimit.PolicyFunc(func(context.Context, string) ([]grpclimit.Policy, error) {
 		return []grpclimit.Policy{{Name: "bytes", Limit: brim.Over(10, time.Minute), Cost: length}}, nil
-	}, &grpclimit.ServerOptions{
+	}), &grpclimit.ServerOptions{
 		Skip: func(_ context.Context, method string) bool { return strings.HasPrefix(method, "/grpc.health.v1.") },
 		Refuse: func(_ context.Context, method string, p grpclimit.Policy, st brim.State) error {
 			return status.Errorf(codes.ResourceExhausted, "%s: %s are used up", method, p.Name)
@@ -72,15 +71,10 @@ func Example_skipCostAndRefusal() {
 	// Output: OK ResourceExhausted OK
 }
 
-// outages has each of four processes admit a quarter of every limit while the store is down, and
-// serves calls that nobody can decide.
+// outages has each of four processes admit a quarter of every limit while the store is out of reach.
 func outages(s store.Store) (*grpclimit.Server, error) {
-	both, err := local.Fallback(s, memory.New(nil), &local.FallbackOptions{Share: 0.25})
-	if err != nil {
-		return nil, err
-	}
-	return grpclimit.NewServer(brim.New(both, nil), grpclimit.PerClient("api", brim.Over(8, time.Hour)),
-		&grpclimit.ServerOptions{OnUnavailable: grpclimit.FailOpen})
+	return grpclimit.NewServer(brim.New(s, nil), grpclimit.PerClient("api", brim.Over(8, time.Hour)),
+		&grpclimit.ServerOptions{OnUnavailable: grpclimit.FailOpen, Share: 0.25})
 }
 
 func Example_storeDown() {

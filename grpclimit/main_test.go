@@ -3,6 +3,7 @@ package grpclimit
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"testing"
 	"time"
@@ -25,16 +26,20 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // three admits three calls at once, and then one per minute.
 var three = brim.Limit{Capacity: 3, LeakRate: 1.0 / 60}
 
-var errBroken = errors.New("broken")
+var errBroken = fmt.Errorf("%w: broken", store.ErrUnavailable)
 
 // failing is a store that fails as long as fails is set.
 type failing struct {
 	store.Store
-	fails bool
-	with  error // beside errBroken
+	fails   bool
+	with    error // beside errBroken
+	instead error // of both
 }
 
 func (f *failing) Fill(ctx context.Context, op store.Op) (store.State, error) {
+	if f.fails && f.instead != nil {
+		return store.State{}, f.instead
+	}
 	if f.fails {
 		return store.State{}, errors.Join(errBroken, f.with)
 	}
@@ -94,7 +99,7 @@ func newServer(t *testing.T, lim *brim.Limiter, p Policies, o *ServerOptions) *S
 
 // always returns the same policy for each call.
 func always(p Policy) Policies {
-	return func(context.Context, string) ([]Policy, error) { return []Policy{p}, nil }
+	return PolicyFunc(func(context.Context, string) ([]Policy, error) { return []Policy{p}, nil })
 }
 
 // check makes a unary call.

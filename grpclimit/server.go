@@ -1,9 +1,11 @@
 package grpclimit
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"net/netip"
 	"slices"
@@ -19,24 +21,28 @@ import (
 	"github.com/brimgo/brim/internal/caller"
 )
 
-// Failure selects the answer to a call that the limit could not decide because the store failed.
+// Failure selects the answer to a call that the limit cannot decide because the store is out of reach.
 type Failure = httplimit.Failure
 
 const (
 	// FailClosed fails the call with UNAVAILABLE. Use it if the limit protects something that must
-	// not get too many calls.
+	// not get too many calls, or never leaks.
 	FailClosed = httplimit.FailClosed
-	// FailOpen passes the call to the handler. Use it if serving calls matters more than the limit. A
-	// call that has ended does not pass: its end is no failure of the store.
+	// FailOpen decides in the memory of this process, by a share of the same limits; see
+	// [httplimit.FailOpen] for the bound.
 	FailOpen = httplimit.FailOpen
+	// FailUnlimited passes every call to the handler while the store is out of reach. A client that
+	// overloads the store then has no limit.
+	FailUnlimited = httplimit.FailUnlimited
 )
 
 // Policy is one of the limits that apply to a call. Each caller has a bucket of its own under each
 // policy.
 type Policy struct {
 	// Name tells the policy from all others. It is part of the key of each bucket, so two policies
-	// share a bucket only if they have the same name and the same Limiter. It is required, and has 1
-	// to 64 bytes of printable ASCII without a colon.
+	// share a bucket only if they have the same name, and Limiters over the same store with the same
+	// prefix. It belongs to one middleware of a Limiter; see [ServerOptions.Shared]. It is required,
+	// and has 1 to 64 bytes of printable ASCII without a colon.
 	Name string
 	// Key tells callers apart, for instance by their credentials. If it is "", the caller is the
 	// client's address: an IPv4 address, or the network of an IPv6 address, by
@@ -70,35 +76,60 @@ type Policy struct {
 	Strict bool
 }
 
-// Policies returns the policies of a call. They are decided together: the call is admitted if it
-// fits under all of them, and it is counted under none of them otherwise. Without policies, the call
-// is admitted. Method is the full name of the method, for instance "/grpc.health.v1.Health/Check".
-//
-// A Policies is called on the goroutine of the call, so it must be safe for concurrent use. If it
-// returns an error, the call fails with INTERNAL, whatever [ServerOptions.OnUnavailable] says: a
-// client that can provoke the error must not get past the limit. To admit the call in spite of an
-// error, return no policy.
-type Policies func(ctx context.Context, method string) ([]Policy, error)
+// Policies selects the policies of calls. [PerClient] and [All] make some, and a [PolicyFunc] is a
+// function of the application.
+type Policies interface {
+	// Select returns the policies of a call. They are decided together: the call is admitted if it
+	// fits under all of them, and it is counted under none of them otherwise. Without policies, the
+	// call is admitted. Method is the full name of the method, for instance
+	// "/grpc.health.v1.Health/Check".
+	//
+	// Select is called on the goroutine of the call, so it must be safe for concurrent use. If it
+	// returns an error, the call fails with INTERNAL, whatever [ServerOptions.OnUnavailable] says: a
+	// client that can provoke the error must not get past the limit. To admit the call in spite of an
+	// error, return no policy.
+	Select(ctx context.Context, method string) ([]Policy, error)
+}
+
+// PolicyFunc is a function of the application as [Policies].
+type PolicyFunc func(ctx context.Context, method string) ([]Policy, error)
+
+// Select calls f.
+func (f PolicyFunc) Select(ctx context.Context, method string) ([]Policy, error) {
+	return f(ctx, method)
+}
+
+// named is Policies whose names are known before there is a call.
+type named struct {
+	PolicyFunc
+	names []string
+}
 
 // PerClient returns a policy with the same limit for each client. A client is an address: see
 // [Policy.Key].
 func PerClient(name string, limit brim.Limit) Policies {
 	all := []Policy{{Name: name, Limit: limit}}
-	return func(context.Context, string) ([]Policy, error) { return all, nil }
+	return named{func(context.Context, string) ([]Policy, error) { return all, nil }, []string{name}}
 }
 
-// All returns the policies of all functions, in order.
-func All(functions ...Policies) Policies {
-	return func(ctx context.Context, method string) (all []Policy, err error) {
-		for _, f := range functions {
-			some, err := f(ctx, method)
+// All returns the policies of all members, in order.
+func All(members ...Policies) Policies {
+	var names []string
+	for _, p := range members {
+		if n, ok := p.(named); ok {
+			names = append(names, n.names...)
+		}
+	}
+	return named{func(ctx context.Context, method string) (all []Policy, err error) {
+		for _, p := range members {
+			some, err := p.Select(ctx, method)
 			if err != nil {
 				return nil, err
 			}
 			all = append(all, some...)
 		}
 		return all, nil
-	}
+	}, names}
 }
 
 // ServerOptions adjust a [Server]. The zero value selects the defaults.
@@ -117,15 +148,27 @@ type ServerOptions struct {
 	// Refuse returns the error of a call that does not fit; nil means the function [Refusal]. policy is
 	// the one with the longest wait, and st is its bucket, with the Jitter in RetryAfter.
 	Refuse func(ctx context.Context, method string, policy Policy, st brim.State) error
-	// OnUnavailable selects the answer if the store failed: [FailClosed] or [FailOpen].
+	// OnUnavailable selects the answer if the store is out of reach: [FailClosed], [FailOpen] or
+	// [FailUnlimited]. After all other errors the call fails with INTERNAL, since somebody must mend
+	// something: the store is misconfigured or closed, its data are damaged, a policy is invalid.
 	OnUnavailable Failure
-	// Timeout limits the duration of the call to the store; 0 means no limit but the call's
-	// context. A call that takes longer counts as a failure of the store.
+	// Timeout limits the duration of the call to the store, as in [httplimit.Options]: 0 means no
+	// limit but the call's context, and under FailOpen local.DefaultPatience, 100 ms.
 	Timeout time.Duration
+	// Share is the share of each limit that this process admits under FailOpen, as in
+	// [httplimit.Options].
+	Share float64
+	// Shared says that a policy may have the name of a policy of another middleware of the same
+	// Limiter, as in [httplimit.Options].
+	Shared bool
 	// OnError is called if the store failed, or if the application's policies failed or were
 	// invalid, before the call is answered; nil means that errors are dropped. The error does not
-	// hold the key. OnError is not called if the call has ended meanwhile.
+	// hold the key. OnError is not called if the call has ended meanwhile, nor for calls that FailOpen
+	// decides.
 	OnError func(ctx context.Context, method string, err error)
+	// Logger gets the beginning and the end of each outage under FailOpen, and once a minute an error
+	// that was answered with INTERNAL. nil is silent.
+	Logger *slog.Logger
 }
 
 // Server limits the calls of a gRPC server, by its interceptors Unary and Stream. It is safe for
@@ -134,12 +177,15 @@ type Server struct {
 	lim      *brim.Limiter
 	policies Policies
 	options  ServerOptions
+	owner    *caller.Owner
+	log      caller.Log
 }
 
 // NewServer returns a Server that puts the limits of policies in front of the calls. o may be nil.
 //
-// NewServer fails if lim or policies is nil, or if an option is invalid. A policy that is invalid is
-// known only when there is a call: the call then fails with INTERNAL, and OnError gets the error.
+// NewServer fails if lim or policies is nil, if an option is invalid, or if another middleware of lim
+// has a policy of the same name; see [ServerOptions.Shared]. A policy that is invalid is known only
+// when there is a call: the call then fails with INTERNAL, and OnError gets the error.
 func NewServer(lim *brim.Limiter, policies Policies, o *ServerOptions) (*Server, error) {
 	s := &Server{lim: lim, policies: policies}
 	if o != nil {
@@ -150,14 +196,25 @@ func NewServer(lim *brim.Limiter, policies Policies, o *ServerOptions) (*Server,
 		return nil, errors.New("grpclimit: the Limiter is nil; make one with brim.New")
 	case policies == nil:
 		return nil, errors.New("grpclimit: there are no policies; make some with PerClient")
-	case s.options.OnUnavailable > FailOpen:
-		return nil, fmt.Errorf("grpclimit: OnUnavailable is %d; choose FailClosed or FailOpen", s.options.OnUnavailable)
+	case s.options.OnUnavailable > FailUnlimited:
+		return nil, fmt.Errorf("grpclimit: OnUnavailable is %d; choose FailClosed, FailOpen or FailUnlimited", s.options.OnUnavailable)
 	case s.options.Jitter < 0:
 		return nil, fmt.Errorf("grpclimit: Jitter is %v; it must not be negative", s.options.Jitter)
 	case s.options.Timeout < 0:
 		return nil, fmt.Errorf("grpclimit: Timeout is %v; it must not be negative", s.options.Timeout)
 	}
-	if err := caller.ValidateBits(s.options.IPv6Prefix); err != nil {
+	err := caller.ValidateBits(s.options.IPv6Prefix)
+	if s.options.Logger == nil {
+		s.options.Logger = slog.New(slog.DiscardHandler)
+	}
+	if err == nil {
+		known, _ := policies.(named)
+		s.owner, err = caller.NewOwner(lim, known.names, s.options.Shared)
+	}
+	if err == nil && s.options.OnUnavailable == FailOpen {
+		s.lim, err = caller.FailOpen(lim, s.options.Timeout, s.options.Share, s.options.Logger)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("grpclimit: %w", err)
 	}
 	return s, nil
@@ -241,12 +298,12 @@ func (s *Server) refusal(ctx context.Context, method string, policies []Policy, 
 
 // fills returns the policies of a call, and its cost under each of them, with the bucket.
 func (s *Server) fills(ctx context.Context, method string, message any) (policies []Policy, all []brim.Fill, err error) {
-	if policies, err = s.policies(ctx, method); err != nil {
+	if policies, err = s.policies.Select(ctx, method); err != nil {
 		return nil, nil, err
 	}
 	all = make([]brim.Fill, len(policies))
 	for i, p := range policies {
-		if err := caller.ValidateName(p.Name); err != nil {
+		if err := cmp.Or(caller.ValidateName(p.Name), s.owner.Use(p.Name)); err != nil {
 			return nil, nil, err
 		}
 		all[i] = brim.Fill{Bucket: p.Limit.For(s.key(ctx, p)), Amount: 1, AskOnly: p.CountIf != nil && !p.Strict}
@@ -258,19 +315,29 @@ func (s *Server) fills(ctx context.Context, method string, message any) (policie
 }
 
 // try puts the costs into the buckets of a call if all fit, within Timeout.
-func (s *Server) try(ctx context.Context, fills []brim.Fill) ([]brim.State, error) {
-	ctx, cancel := s.within(ctx)
+func (s *Server) try(call context.Context, fills []brim.Fill) ([]brim.State, error) {
+	ctx, cancel := s.within(call)
 	defer cancel()
+	var states []brim.State
+	var err error
 	if len(fills) == 1 && !fills[0].AskOnly { // a store decides about one bucket faster than about a list of one
-		st, err := s.lim.TryFillup(ctx, fills[0].Bucket, fills[0].Amount)
-		return []brim.State{st}, err
+		states = make([]brim.State, 1)
+		states[0], err = s.lim.TryFillup(ctx, fills[0].Bucket, fills[0].Amount)
+	} else {
+		states, err = s.lim.TryFillupAll(ctx, fills...)
 	}
-	return s.lim.TryFillupAll(ctx, fills...)
+	for i := range states {
+		if states[i].Estimate { // the handler does not run for a call whose deadline passed before memory decided
+			err = cmp.Or(err, caller.Left(call))
+		}
+	}
+	return states, err
 }
 
-// within returns a context that ends after Timeout, too.
+// within returns a context that ends after Timeout, too. Under FailOpen, Timeout bounds the store
+// itself, and then memory decides.
 func (s *Server) within(ctx context.Context) (context.Context, context.CancelFunc) {
-	if s.options.Timeout > 0 {
+	if s.options.Timeout > 0 && s.options.OnUnavailable != FailOpen {
 		return context.WithTimeout(ctx, s.options.Timeout)
 	}
 	return ctx, func() {}
@@ -284,12 +351,15 @@ func (s *Server) failed(ctx context.Context, method string, err error) error {
 	if s.options.OnError != nil {
 		s.options.OnError(ctx, method, err)
 	}
-	if answer := undecided(err); s.options.OnUnavailable != FailOpen || answer.status.Code() == codes.Internal {
-		// The application has made an invalid argument. A client that can provoke it must not get
-		// past the limit by FailOpen.
-		return answer
+	answer := undecided(err)
+	switch {
+	case answer.status.Code() == codes.Internal:
+		// Somebody must mend something. A client that can provoke the error must not get past the limit.
+		s.log.Error(s.options.Logger, "grpclimit: a limit could not be decided until somebody mends this", err)
+	case s.options.OnUnavailable == FailUnlimited && caller.OutOfReach(err):
+		return nil
 	}
-	return nil
+	return answer
 }
 
 // key returns the key of the bucket that a policy has for a call.

@@ -1,8 +1,10 @@
 package grpclimit
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"log/slog"
 	"math"
 	"net"
 	"strings"
@@ -18,6 +20,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/brimgo/brim"
+	"github.com/brimgo/brim/store"
 )
 
 // TestServer makes calls of a real server until its limit is reached.
@@ -39,7 +42,7 @@ func TestServer(t *testing.T) {
 
 // TestServerOptions tries each option at a real server.
 func TestServerOptions(t *testing.T) {
-	perUser := func(ctx context.Context, _ string) ([]Policy, error) {
+	var perUser PolicyFunc = func(ctx context.Context, _ string) ([]Policy, error) {
 		md, _ := metadata.FromIncomingContext(ctx)
 		return []Policy{{Name: "api", Key: strings.Join(md.Get("user"), ""), Limit: brim.Limit{Capacity: 1}}}, nil
 	}
@@ -92,17 +95,42 @@ func TestServerOptions(t *testing.T) {
 			}
 		})
 		t.Run("a failing store, "+name, func(t *testing.T) {
-			for onFailure, want := range map[Failure]codes.Code{FailClosed: codes.Unavailable, FailOpen: codes.OK} {
+			for onFailure, want := range map[Failure]codes.Code{
+				FailClosed: codes.Unavailable, FailOpen: codes.ResourceExhausted, FailUnlimited: codes.OK,
+			} {
 				lim, s := inMemory(t)
 				s.fails = true
 				var reported error
-				c := served(t, newServer(t, lim, PerClient("api", three), &ServerOptions{
+				c := served(t, newServer(t, lim, PerClient("api", brim.Limit{Capacity: 3}), &ServerOptions{
 					OnUnavailable: onFailure, OnError: func(_ context.Context, _ string, err error) { reported = err },
 				}))
+				for range 3 { // in memory, three calls fit
+					if err := call(t.Context(), c); (err == nil) != (onFailure != FailClosed) {
+						t.Errorf("failure %v: %v", onFailure, err)
+					}
+				}
 				err := call(t.Context(), c)
-				answered(t, err, want, -1)
-				if !errors.Is(reported, errBroken) || err != nil && strings.Contains(err.Error(), "broken") {
+				wait := time.Duration(-1)
+				if onFailure == FailOpen {
+					wait = time.Second // then the store may answer again
+				}
+				answered(t, err, want, wait)
+				if errors.Is(reported, errBroken) != (onFailure != FailOpen) || err != nil && strings.Contains(err.Error(), "broken") {
 					t.Errorf("the client gets %v, and OnError %v", err, reported)
+				}
+			}
+			for _, onFailure := range []Failure{FailClosed, FailOpen, FailUnlimited} {
+				lim, s := inMemory(t)
+				s.fails, s.instead = true, store.ErrMisconfigured
+				var log bytes.Buffer
+				c := served(t, newServer(t, lim, PerClient("api", three), &ServerOptions{
+					OnUnavailable: onFailure, Logger: slog.New(slog.NewTextHandler(&log, nil)),
+				}))
+				for range 2 {
+					answered(t, call(t.Context(), c), codes.Internal, -1)
+				}
+				if n := strings.Count(log.String(), "until somebody mends this"); n != 1 {
+					t.Errorf("logged %d times in a minute: %s", n, &log)
 				}
 			}
 		})
@@ -147,7 +175,7 @@ func TestServerWithoutNetwork(t *testing.T) {
 		if st, err := lim.StateOf(t.Context(), "api:ip:2001:db8:1::/48"); err != nil || st.Level != 1 {
 			t.Errorf("48 bits: %+v, %v", st, err)
 		}
-		if err := call(context.Background(), newServer(t, lim, PerClient("api", three), nil)); err != nil {
+		if err := call(context.Background(), newServer(t, lim, PerClient("api", three), &ServerOptions{Shared: true})); err != nil {
 			t.Error(err)
 		}
 		if st, err := lim.StateOf(t.Context(), "api:ip:unknown"); err != nil || st.Level != 1 {
@@ -192,7 +220,7 @@ func TestServerWithoutNetwork(t *testing.T) {
 func TestSeveralPolicies(t *testing.T) {
 	lim, _ := inMemory(t)
 	cost := 1.0
-	perMethod := func(_ context.Context, method string) ([]Policy, error) {
+	var perMethod PolicyFunc = func(_ context.Context, method string) ([]Policy, error) {
 		return []Policy{{
 			Name: "method", Key: method, Limit: brim.Limit{Capacity: 10, LeakRate: 0.1},
 			Cost: func(context.Context, string, any) float64 { return cost },
@@ -232,7 +260,7 @@ func TestCountIf(t *testing.T) {
 	}
 	all := Policy{Name: "all", Key: "k", Limit: brim.Limit{Capacity: 100}}
 	var told error
-	s := newServer(t, lim, func(context.Context, string) ([]Policy, error) { return []Policy{all, failures}, nil }, &ServerOptions{
+	s := newServer(t, lim, PolicyFunc(func(context.Context, string) ([]Policy, error) { return []Policy{all, failures}, nil }), &ServerOptions{
 		Refuse: func(_ context.Context, method string, p Policy, st brim.State) error {
 			return status.Errorf(codes.Aborted, "%s of %s: %v", p.Name, method, st.RetryAfter == brim.Never)
 		},
@@ -315,15 +343,15 @@ func TestStrict(t *testing.T) {
 // TestInvalidPolicies makes calls that the application has made no sense of. FailOpen does not let
 // them pass.
 func TestInvalidPolicies(t *testing.T) {
-	lim, _ := inMemory(t)
 	errOwn := errors.New("no such plan")
-	failing := func(context.Context, string) ([]Policy, error) { return nil, errOwn }
+	var failing PolicyFunc = func(context.Context, string) ([]Policy, error) { return nil, errOwn }
 	for says, p := range map[string]Policies{
 		"has no name":      PerClient("", three),
 		"limit is not set": PerClient("api", brim.Limit{}),
 		"no such plan":     All(PerClient("api", three), failing),
 	} {
 		var reported error
+		lim, _ := inMemory(t)
 		s := newServer(t, lim, p, &ServerOptions{
 			OnUnavailable: FailOpen, OnError: func(_ context.Context, _ string, err error) { reported = err },
 		})
@@ -332,7 +360,12 @@ func TestInvalidPolicies(t *testing.T) {
 			t.Errorf("%v; want an error that says %q", reported, says)
 		}
 	}
-	none := newServer(t, lim, func(context.Context, string) ([]Policy, error) { return nil, nil }, nil)
+	lim, _ := inMemory(t)
+	newServer(t, lim, PerClient("api", three), nil)
+	if _, err := NewServer(lim, PerClient("api", three), nil); err == nil || !strings.Contains(err.Error(), `"api"`) {
+		t.Errorf("a name that another middleware has: %v", err)
+	}
+	none := newServer(t, lim, PolicyFunc(func(context.Context, string) ([]Policy, error) { return nil, nil }), nil)
 	if err := none.around(t.Context(), "/a/b", nil, nothing); err != nil {
 		t.Errorf("no policies: %v", err)
 	}
@@ -353,13 +386,15 @@ func TestLeavers(t *testing.T) {
 	for want, ctx := range map[codes.Code]context.Context{
 		codes.Canceled: gone, codes.DeadlineExceeded: overdue{t.Context()}, codes.OK: t.Context(),
 	} {
-		reports := 0
-		open := newServer(t, lim, PerClient("api", three), &ServerOptions{
-			OnUnavailable: FailOpen, OnError: func(context.Context, string, error) { reports++ },
-		})
-		answered(t, open.around(ctx, "/a/b", nil, nothing), want, -1)
-		if failure := want == codes.OK; failure != (reports == 1) {
-			t.Errorf("%v: %d failures of the store reported", want, reports)
+		for _, onFailure := range []Failure{FailOpen, FailUnlimited} {
+			reports := 0
+			open := newServer(t, lim, PerClient("api", three), &ServerOptions{
+				OnUnavailable: onFailure, Shared: true, OnError: func(context.Context, string, error) { reports++ },
+			})
+			answered(t, open.around(ctx, "/a/b", nil, nothing), want, -1)
+			if failure := want == codes.OK && onFailure == FailUnlimited; failure != (reports == 1) {
+				t.Errorf("%v: %d failures of the store reported", want, reports)
+			}
 		}
 	}
 }
@@ -370,7 +405,7 @@ func TestNewServer(t *testing.T) {
 	for says, create := range map[string]func() (*Server, error){
 		"Limiter is nil":     func() (*Server, error) { return NewServer(nil, p, nil) },
 		"no policies":        func() (*Server, error) { return NewServer(lim, nil, nil) },
-		"OnUnavailable is 2": func() (*Server, error) { return NewServer(lim, p, &ServerOptions{OnUnavailable: 2}) },
+		"OnUnavailable is 3": func() (*Server, error) { return NewServer(lim, p, &ServerOptions{OnUnavailable: 3}) },
 		"Jitter is -1":       func() (*Server, error) { return NewServer(lim, p, &ServerOptions{Jitter: -1}) },
 		"Timeout is -1":      func() (*Server, error) { return NewServer(lim, p, &ServerOptions{Timeout: -1}) },
 		"IPv6Prefix is 129":  func() (*Server, error) { return NewServer(lim, p, &ServerOptions{IPv6Prefix: 129}) },

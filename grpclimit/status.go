@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/brimgo/brim"
+	"github.com/brimgo/brim/internal/caller"
 )
 
 // callError is an error with the status that gRPC sends and reports for it.
@@ -47,8 +48,7 @@ var errPolicies = errors.New("grpclimit: the policies of a call")
 
 // undecided returns the error of a call that the limit could not decide because of err.
 func undecided(err error) *callError {
-	if errors.Is(err, errPolicies) || errors.Is(err, errors.ErrUnsupported) ||
-		errors.Is(err, brim.ErrInvalidAmount) || errors.Is(err, brim.ErrInvalidKey) || errors.Is(err, brim.ErrInvalidLimit) {
+	if errors.Is(err, errPolicies) || !caller.Away(err) {
 		return &callError{err, status.New(codes.Internal, "the limit is misconfigured")}
 	}
 	return &callError{err, status.New(codes.Unavailable, "limits cannot be checked at the moment")}

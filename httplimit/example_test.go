@@ -47,14 +47,14 @@ func ExamplePolicies() {
 	db := memory.New(&memory.Options{Clock: func() time.Time { return noon }})
 	perClient := httplimit.PerClient("client", brim.Over(5, 50*time.Second))
 	logins := httplimit.PerClient("login", brim.Over(2, time.Minute))
-	policies := func(r *http.Request) ([]httplimit.Policy, error) {
+	var policies httplimit.PolicyFunc = func(r *http.Request) ([]httplimit.Policy, error) {
 		switch {
 		case r.Header.Get("X-Account") == "pays":
 			return nil, nil
 		case r.URL.Path == "/login":
-			return httplimit.All(perClient, logins)(r)
+			return httplimit.All(perClient, logins).Select(r)
 		}
-		return perClient(r)
+		return perClient.Select(r)
 	}
 	limited, err := httplimit.New(brim.New(db, nil), policies, &httplimit.Options{Fields: httplimit.DraftFields})
 	if err != nil {

@@ -12,7 +12,6 @@ import (
 
 	"github.com/brimgo/brim"
 	"github.com/brimgo/brim/httplimit"
-	"github.com/brimgo/brim/local"
 	"github.com/brimgo/brim/memory"
 	"github.com/brimgo/brim/store"
 )
@@ -22,10 +21,10 @@ import (
 
 // perPlan limits each account by its plan.
 func perPlan(lim *brim.Limiter, plans map[string]brim.Limit, planOf func(account string) string) (func(http.Handler) http.Handler, error) {
-	return httplimit.New(lim, func(r *http.Request) ([]httplimit.Policy, error) {
+	return httplimit.New(lim, httplimit.PolicyFunc(func(r *http.Request) ([]httplimit.Policy, error) {
 		account := r.Header.Get("X-Account") // which the application has checked
 		return []httplimit.Policy{{Name: "plan", Key: account, Limit: plans[planOf(account)]}}, nil
-	}, nil)
+	}), nil)
 }
 
 // The limits come from a configuration. One plan has no limit, and the account of another is
@@ -87,12 +86,12 @@ func Example_severalLimits() {
 
 // failedLogins counts logins that fail. A burst of them does not pass the limit either.
 func failedLogins(lim *brim.Limiter) (func(http.Handler) http.Handler, error) {
-	return httplimit.New(lim, func(r *http.Request) ([]httplimit.Policy, error) {
+	return httplimit.New(lim, httplimit.PolicyFunc(func(r *http.Request) ([]httplimit.Policy, error) {
 		return []httplimit.Policy{{
 			Name: "logins", Key: r.FormValue("user"), Limit: brim.Over(2, time.Hour),
 			CountIf: func(status int) bool { return status == http.StatusUnauthorized }, Strict: true,
 		}}, nil
-	}, nil)
+	}), nil)
 }
 
 func Example_failedLogins() {
@@ -107,9 +106,9 @@ func Example_failedLogins() {
 // byItems lets health checks pass, and charges each other request by its number of items.
 func byItems(lim *brim.Limiter) (func(http.Handler) http.Handler, error) {
 	items := func(r *http.Request) float64 { return float64(len(r.URL.Query()["id"])) }
-	return httplimit.New(lim, func(*http.Request) ([]httplimit.Policy, error) {
+	return httplimit.New(lim, httplimit.PolicyFunc(func(*http.Request) ([]httplimit.Policy, error) {
 		return []httplimit.Policy{{Name: "items", Limit: brim.Over(10, time.Minute), Cost: items}}, nil
-	}, &httplimit.Options{Skip: func(r *http.Request) bool { return r.URL.Path == "/health" }})
+	}), &httplimit.Options{Skip: func(r *http.Request) bool { return r.URL.Path == "/health" }})
 }
 
 func Example_skipAndCost() {
@@ -119,15 +118,10 @@ func Example_skipAndCost() {
 	// Output: 200 429 after 12 s 200
 }
 
-// outages has each of four processes admit a quarter of every limit while the store is down, and
-// serves requests that nobody can decide.
+// outages has each of four processes admit a quarter of every limit while the store is out of reach.
 func outages(s store.Store) (func(http.Handler) http.Handler, error) {
-	both, err := local.Fallback(s, memory.New(nil), &local.FallbackOptions{Share: 0.25})
-	if err != nil {
-		return nil, err
-	}
-	return httplimit.New(brim.New(both, nil), httplimit.PerClient("api", brim.Over(8, time.Hour)),
-		&httplimit.Options{OnUnavailable: httplimit.FailOpen})
+	return httplimit.New(brim.New(s, nil), httplimit.PerClient("api", brim.Over(8, time.Hour)),
+		&httplimit.Options{OnUnavailable: httplimit.FailOpen, Share: 0.25})
 }
 
 func Example_storeDown() {

@@ -60,7 +60,7 @@ func serve(lim *brim.Limiter, mux *http.ServeMux, addr string, logger *slog.Logg
 }
 
 func limitFailures(lim *brim.Limiter) (func(http.Handler) http.Handler, error) {
-	failures := func(r *http.Request) ([]httplimit.Policy, error) {
+	var failures httplimit.PolicyFunc = func(r *http.Request) ([]httplimit.Policy, error) {
 		return []httplimit.Policy{{
 			Name: "logins", Key: r.FormValue("user"), Limit: brim.Over(5, time.Hour),
 			CountIf: func(status int) bool { return status == http.StatusUnauthorized },

@@ -25,6 +25,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"net/http"
 	"slices"
@@ -35,17 +36,22 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// Failure selects the answer to a request that the limit could not decide because the store
-// failed.
+// Failure selects the answer to a request that the limit cannot decide because the store is out of
+// reach.
 type Failure uint8
 
 const (
 	// FailClosed answers with status 503. Use it if the limit protects something that must not
-	// get too many requests.
+	// get too many requests, or never leaks.
 	FailClosed Failure = iota
-	// FailOpen passes the request to the handler. Use it if serving requests matters more than
-	// the limit. A request whose client has left does not pass: its end is no failure of the store.
+	// FailOpen decides in the memory of this process, by a share of the same limits, as Fallback in
+	// package local does. Use it if serving requests matters more than the exact limit. In an outage
+	// of length T, each process admits at most Share * (c + r * T) units more for a caller under a
+	// limit of capacity c and leak rate r.
 	FailOpen
+	// FailUnlimited passes every request to the handler while the store is out of reach. A client that
+	// overloads the store then has no limit.
+	FailUnlimited
 )
 
 // Fields selects the header fields that tell clients their quota.
@@ -86,15 +92,32 @@ type Options struct {
 	// refused together from coming back together.
 	Jitter time.Duration
 
-	// OnUnavailable selects the answer if the store failed: [FailClosed] or [FailOpen].
+	// OnUnavailable selects the answer if the store is out of reach: [FailClosed], [FailOpen] or
+	// [FailUnlimited]. All other errors are answered with status 500, since somebody must mend
+	// something: the store is misconfigured or closed, its data are damaged, a policy is invalid.
 	OnUnavailable Failure
-	// Timeout limits the duration of the call to the store; 0 means no limit but the request's
-	// context. A call that takes longer counts as a failure of the store.
+	// Timeout limits the duration of the call to the store. A call that takes longer finds the store
+	// out of reach. 0 means no limit but the request's context, and under FailOpen
+	// local.DefaultPatience, 100 ms. Under FailOpen, the call goes on without a request whose deadline is
+	// nearer, for Timeout at most, and there are at most 1,024 such calls at a time.
 	Timeout time.Duration
+	// Share is the share of each limit that this process admits under FailOpen, above 0 and up to 1;
+	// 0 means local.DefaultShare, the whole limit. With 1/N, N processes admit one limit together.
+	Share float64
+	// Shared says that a policy may have the name of a policy of another middleware of the same
+	// Limiter, so that both share the buckets of their clients: of HTTP and gRPC, or of one that is
+	// made anew while the program runs. Without it, New fails if it knows the name, as of [PerClient],
+	// and else each request with such a policy is answered with status 500. The middleware that was
+	// made first keeps the name. Up to 1,000 names are compared.
+	Shared bool
 	// OnError is called if the store failed, or if the application's policies failed or were
 	// invalid, before the request is answered; nil means that errors are dropped. The error does not
-	// hold the key. OnError is not called if the client has left meanwhile.
+	// hold the key. OnError is not called if the client has left meanwhile, nor for requests that
+	// FailOpen decides.
 	OnError func(r *http.Request, err error)
+	// Logger gets the beginning and the end of each outage under FailOpen, and once a minute an error
+	// that was answered with status 500. nil is silent.
+	Logger *slog.Logger
 }
 
 // New returns a function that puts the limits of policies in front of a handler. All handlers that
@@ -103,8 +126,9 @@ type Options struct {
 // Handlers may be nested. The fields of an inner one are added to those of an outer one, except that
 // [XRateLimitFields], which have no form for two limits, stay those of the outer one.
 //
-// New fails if lim or policies is nil, or if an option is invalid. A policy that is invalid is known
-// only when there is a request: the answer is then status 500, and OnError gets the error.
+// New fails if lim or policies is nil, if an option is invalid, or if another middleware of lim has a
+// policy of the same name; see [Options.Shared]. A policy that is invalid is known only when there is
+// a request: the answer is then status 500, and OnError gets the error.
 func New(lim *brim.Limiter, policies Policies, o *Options) (func(http.Handler) http.Handler, error) {
 	if o == nil {
 		o = &Options{}
@@ -114,8 +138,8 @@ func New(lim *brim.Limiter, policies Policies, o *Options) (func(http.Handler) h
 		return nil, errors.New("httplimit: the Limiter is nil; make one with brim.New")
 	case policies == nil:
 		return nil, errors.New("httplimit: there are no policies; make some with PerClient")
-	case o.OnUnavailable > FailOpen:
-		return nil, fmt.Errorf("httplimit: OnUnavailable is %d; choose FailClosed or FailOpen", o.OnUnavailable)
+	case o.OnUnavailable > FailUnlimited:
+		return nil, fmt.Errorf("httplimit: OnUnavailable is %d; choose FailClosed, FailOpen or FailUnlimited", o.OnUnavailable)
 	case o.Fields > XRateLimitFields:
 		return nil, fmt.Errorf("httplimit: Fields is %d; choose NoFields, DraftFields or XRateLimitFields", o.Fields)
 	case o.Jitter < 0:
@@ -129,6 +153,18 @@ func New(lim *brim.Limiter, policies Policies, o *Options) (func(http.Handler) h
 	}
 	l := &limited{lim: lim, policies: policies, options: *o}
 	l.options.Clients = clients
+	if l.options.Logger == nil {
+		l.options.Logger = slog.New(slog.DiscardHandler)
+	}
+	known, _ := policies.(named)
+	if l.owner, err = caller.NewOwner(lim, known.names, o.Shared); err != nil {
+		return nil, fmt.Errorf("httplimit: %w", err)
+	}
+	if o.OnUnavailable == FailOpen {
+		if l.lim, err = caller.FailOpen(lim, o.Timeout, o.Share, l.options.Logger); err != nil {
+			return nil, fmt.Errorf("httplimit: %w", err)
+		}
+	}
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { l.serve(w, r, next) })
 	}, nil
@@ -139,6 +175,8 @@ type limited struct {
 	lim      *brim.Limiter
 	policies Policies
 	options  Options
+	owner    *caller.Owner
+	log      caller.Log
 }
 
 func (l *limited) serve(w http.ResponseWriter, r *http.Request, next http.Handler) {
@@ -195,7 +233,7 @@ func (l *limited) try(r *http.Request, parts []part) error {
 		}
 		var err error
 		p.state, err = decide(ctx, p.bucket, p.cost)
-		return err
+		return cmp.Or(err, leftMeanwhile(r, p.state))
 	}
 	fills := make([]brim.Fill, len(parts))
 	for i, p := range parts {
@@ -204,13 +242,24 @@ func (l *limited) try(r *http.Request, parts []part) error {
 	states, err := l.lim.TryFillupAll(ctx, fills...)
 	for i := range states {
 		parts[i].state = states[i]
+		err = cmp.Or(err, leftMeanwhile(r, states[i]))
 	}
 	return err
 }
 
-// within returns a context that ends after Timeout, too.
+// leftMeanwhile returns the error of a request whose deadline has passed before memory decided. The
+// handler does not run for it.
+func leftMeanwhile(r *http.Request, st brim.State) error {
+	if !st.Estimate {
+		return nil
+	}
+	return caller.Left(r.Context())
+}
+
+// within returns a context that ends after Timeout, too. Under FailOpen, Timeout bounds the store
+// itself, and then memory decides.
 func (l *limited) within(ctx context.Context) (context.Context, context.CancelFunc) {
-	if l.options.Timeout > 0 {
+	if l.options.Timeout > 0 && l.options.OnUnavailable != FailOpen {
 		return context.WithTimeout(ctx, l.options.Timeout)
 	}
 	return ctx, func() {}
@@ -287,12 +336,11 @@ func (l *limited) failed(w http.ResponseWriter, r *http.Request, err error, next
 		l.options.OnError(r, err)
 	}
 	switch {
-	case errors.Is(err, errPolicies), errors.Is(err, errors.ErrUnsupported),
-		errors.Is(err, brim.ErrInvalidAmount), errors.Is(err, brim.ErrInvalidKey), errors.Is(err, brim.ErrInvalidLimit):
-		// The application has made the error. A client that can provoke it must not get past the
-		// limit by FailOpen.
+	case errors.Is(err, errPolicies), !caller.Away(err):
+		// Somebody must mend something. A client that can provoke the error must not get past the limit.
+		l.log.Error(l.options.Logger, "httplimit: a limit could not be decided until somebody mends this", err)
 		writeProblem(w, problem{Title: "Internal Server Error", Status: http.StatusInternalServerError})
-	case l.options.OnUnavailable == FailOpen:
+	case l.options.OnUnavailable == FailUnlimited && caller.OutOfReach(err):
 		next.ServeHTTP(w, r)
 	default:
 		writeProblem(w, unavailable)

@@ -1,16 +1,21 @@
 package httplimit_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"log/slog"
 	"math"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
 	"reflect"
+	"runtime"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -296,38 +301,139 @@ func (s broken) Fill(ctx context.Context, _ store.Op) (store.State, error) {
 // chosen, and that OnError gets the error.
 func TestStoreFailure(t *testing.T) {
 	for _, tc := range []struct {
-		name  string
-		err   error // nil makes the store hang
-		open  bool
-		want  int
-		cause error
+		name                    string
+		err                     error // nil makes the store hang
+		closed, open, unlimited int   // the status of 12 requests under a limit of 10
+		cause                   error
 	}{
-		{"closed", brim.ErrUnavailable, false, 503, brim.ErrUnavailable},
-		{"open", brim.ErrUnavailable, true, 200, brim.ErrUnavailable},
-		{"unknown outcome, closed", brim.ErrUnknownOutcome, false, 503, brim.ErrUnknownOutcome},
-		{"unknown outcome, open", brim.ErrUnknownOutcome, true, 200, brim.ErrUnknownOutcome},
-		{"hangs, closed", nil, false, 503, context.DeadlineExceeded},
-		{"hangs, open", nil, true, 200, context.DeadlineExceeded},
+		{"out of reach", brim.ErrUnavailable, 503, 429, 200, brim.ErrUnavailable},
+		{"unknown outcome", brim.ErrUnknownOutcome, 503, 429, 200, brim.ErrUnknownOutcome},
+		{"hangs", nil, 503, 429, 200, context.DeadlineExceeded},
+		{"full", brim.ErrFull, 503, 503, 503, brim.ErrFull},
+		{"misconfigured", brim.ErrMisconfigured, 500, 500, 500, brim.ErrMisconfigured},
+		{"damaged", brim.ErrCorrupt, 500, 500, 500, brim.ErrCorrupt},
+		{"closed", brim.ErrClosed, 500, 500, 500, brim.ErrClosed},
+		{"of no class", errOfNoClass, 500, 500, 500, errOfNoClass},
+	} {
+		for choice, want := range map[httplimit.Failure]int{
+			httplimit.FailClosed: tc.closed, httplimit.FailOpen: tc.open, httplimit.FailUnlimited: tc.unlimited,
+		} {
+			t.Run(fmt.Sprint(tc.name, ", ", choice), func(t *testing.T) {
+				var reported error
+				var log lockedBuffer
+				h := limited(t, brim.New(broken{err: tc.err}, nil), httplimit.PerClient("default", tens), &httplimit.Options{
+					OnUnavailable: choice, Timeout: 10 * time.Millisecond, Logger: slog.New(slog.NewTextHandler(&log, nil)),
+					OnError: func(_ *http.Request, err error) { reported = err },
+				})
+				passed := 0
+				var last *httptest.ResponseRecorder
+				for range 12 {
+					if last = ask(h, ""); last.Code == 200 {
+						passed++
+					}
+				}
+				limited := want == 429
+				if limited && passed != 10 || last.Code != want || limited == errors.Is(reported, tc.cause) {
+					t.Errorf("%d passed, then status %d, and OnError got %v; want %d, %v", passed, last.Code, reported, want, tc.cause)
+				}
+				if n := strings.Count(log.String(), "until somebody mends this"); (n == 1) != (want == 500) || n > 1 {
+					t.Errorf("logged %d times in a minute, for status %d: %s", n, want, &log)
+				}
+				if want == 503 {
+					problemOf(t, last)
+				}
+			})
+		}
+	}
+}
+
+var errOfNoClass = errors.New("of no class")
+
+// lockedBuffer is a buffer that several goroutines may use.
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lockedBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lockedBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+// TestNamesOfPolicies makes two middlewares on one Limiter whose policies have one name.
+func TestNamesOfPolicies(t *testing.T) {
+	login := httplimit.PerClient("login", tens)
+	var byFunction httplimit.PolicyFunc = func(*http.Request) ([]httplimit.Policy, error) {
+		return []httplimit.Policy{{Name: "login", Limit: tens}}, nil
+	}
+	for _, tc := range []struct {
+		name          string
+		first, second httplimit.Policies
+		shared        bool
+		fails         bool // New of the second
+		status        int  // of the second
+	}{
+		{"known names", login, httplimit.ByHeader("login", "X-User", tens), false, true, 0},
+		{"a name among several", httplimit.All(login, httplimit.PerClient("site", tens)), httplimit.All(httplimit.PerClient("all", tens), login), false, true, 0},
+		{"it is meant", login, login, true, false, 200},
+		{"other names", login, httplimit.PerClient("site", tens), false, false, 200},
+		{"a function second", login, byFunction, false, false, 500},
+		{"a function first", byFunction, login, false, false, 500},
+		{"a function among others", httplimit.All(login, byFunction), byFunction, false, false, 500},
+		{"a function, and it is meant", byFunction, byFunction, true, false, 200},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			choice := httplimit.FailClosed
-			if tc.open {
-				choice = httplimit.FailOpen
-			}
+			lim, _ := inMemory(t)
+			first := limited(t, lim, tc.first, nil)
 			var reported error
-			h := limited(t, brim.New(broken{err: tc.err}, nil), httplimit.PerClient("default", tens), &httplimit.Options{
-				OnUnavailable: choice, Timeout: 10 * time.Millisecond,
-				OnError: func(_ *http.Request, err error) { reported = err },
+			wrap, err := httplimit.New(lim, tc.second, &httplimit.Options{
+				Shared: tc.shared, OnError: func(_ *http.Request, err error) { reported = err },
 			})
-			w := ask(h, "")
-			if w.Code != tc.want || !errors.Is(reported, tc.cause) {
-				t.Errorf("status %d, OnError got %v; want %d, %v", w.Code, reported, tc.want, tc.cause)
+			if tc.fails {
+				if err == nil || !strings.Contains(err.Error(), `"login"`) {
+					t.Errorf("%v; want an error that names the policy", err)
+				}
+				return
 			}
-			if tc.want == 503 {
-				problemOf(t, w)
+			if err != nil {
+				t.Fatal(err)
+			}
+			second := wrap(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+			for range 2 { // whoever has a request first
+				ask(second, "")
+				if w := ask(first, ""); w.Code != 200 {
+					t.Errorf("the first answers %d, want 200", w.Code)
+				}
+			}
+			if w := ask(second, ""); w.Code != tc.status || (reported != nil) != (tc.status == 500) {
+				t.Errorf("the second answers %d, and OnError got %v; want %d", w.Code, reported, tc.status)
+			}
+			other, _ := inMemory(t)
+			if w := ask(limited(t, other, tc.second, nil), ""); w.Code != 200 {
+				t.Errorf("on another Limiter it answers %d, want 200", w.Code)
 			}
 		})
 	}
+	t.Run("collected", func(t *testing.T) {
+		lim, _ := inMemory(t)
+		if w := ask(limited(t, lim, login, nil), ""); w.Code != 200 {
+			t.Fatal(w.Code)
+		}
+		for range 100 { // the collector frees it in a cycle or two
+			runtime.GC()
+			if _, err := httplimit.New(lim, login, nil); err == nil {
+				return
+			}
+		}
+		t.Error("a middleware that nobody uses any more keeps its name")
+	})
 }
 
 func TestSkip(t *testing.T) {
@@ -374,7 +480,7 @@ func TestNewInvalid(t *testing.T) {
 	}{
 		{"no Limiter", nil, tensOf, httplimit.Options{}, "the Limiter is nil"},
 		{"no policies", lim, nil, httplimit.Options{}, "PerClient"},
-		{"no such Failure", lim, tensOf, httplimit.Options{OnUnavailable: 2}, "choose FailClosed or FailOpen"},
+		{"no such Failure", lim, tensOf, httplimit.Options{OnUnavailable: 3}, "choose FailClosed, FailOpen or FailUnlimited"},
 		{"fields", lim, tensOf, httplimit.Options{Fields: 9}, "Fields is 9"},
 		{"jitter", lim, tensOf, httplimit.Options{Jitter: -1}, "Jitter is -1ns"},
 		{"timeout", lim, tensOf, httplimit.Options{Timeout: -1}, "Timeout is -1ns"},

@@ -109,7 +109,7 @@ func onRealClock(t testing.TB) *brim.Limiter {
 
 // always returns the same policies for each request.
 func always(all ...httplimit.Policy) httplimit.Policies {
-	return func(*http.Request) ([]httplimit.Policy, error) { return all, nil }
+	return httplimit.PolicyFunc(func(*http.Request) ([]httplimit.Policy, error) { return all, nil })
 }
 
 // limited puts policies in front of a handler that answers 200.

@@ -1,6 +1,7 @@
 package httplimit
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"net/http"
@@ -14,9 +15,10 @@ import (
 // each policy.
 type Policy struct {
 	// Name tells the policy from all others. It is part of the key of each bucket, so two policies
-	// share a bucket only if they have the same name and the same Limiter. It is also the name of
-	// the policy in [DraftFields]. It is required, and has 1 to 64 bytes of printable ASCII without
-	// a colon.
+	// share a bucket only if they have the same name, and Limiters over the same store with the same
+	// prefix. It belongs to one middleware of a Limiter; see [Options.Shared]. It is also the name of
+	// the policy in [DraftFields]. It is required, and has 1 to 64 bytes of printable ASCII without a
+	// colon.
 	Name string
 	// Key tells callers apart, for instance by their account. If it is "", the caller is the client's
 	// address, by [Options.Clients]. All requests without an address share a bucket, for instance
@@ -55,21 +57,37 @@ type Policy struct {
 	Strict bool
 }
 
-// Policies returns the policies of a request. They are decided together: the request is admitted if
-// it fits under all of them, and it is counted under none of them otherwise. Without policies, the
-// request is admitted.
-//
-// A Policies is called on the goroutine of the request, so it must be safe for concurrent use. If it
-// returns an error, the request is answered with status 500, whatever [Options.OnUnavailable] says:
-// a client that can provoke the error must not get past the limit. To admit the request in spite of
-// an error, return no policy.
-type Policies func(r *http.Request) ([]Policy, error)
+// Policies selects the policies of requests. [PerClient], [ByHeader] and [All] make some, and a
+// [PolicyFunc] is a function of the application.
+type Policies interface {
+	// Select returns the policies of a request. They are decided together: the request is admitted if
+	// it fits under all of them, and it is counted under none of them otherwise. Without policies, the
+	// request is admitted.
+	//
+	// Select is called on the goroutine of the request, so it must be safe for concurrent use. If it
+	// returns an error, the request is answered with status 500, whatever [Options.OnUnavailable] says:
+	// a client that can provoke the error must not get past the limit. To admit the request in spite of
+	// an error, return no policy.
+	Select(r *http.Request) ([]Policy, error)
+}
+
+// PolicyFunc is a function of the application as [Policies].
+type PolicyFunc func(r *http.Request) ([]Policy, error)
+
+// Select calls f.
+func (f PolicyFunc) Select(r *http.Request) ([]Policy, error) { return f(r) }
+
+// named is Policies whose names are known before there is a request.
+type named struct {
+	PolicyFunc
+	names []string
+}
 
 // PerClient returns a policy with the same limit for each client. A client is an address: see
 // [Policy.Key].
 func PerClient(name string, limit brim.Limit) Policies {
 	all := []Policy{{Name: name, Limit: limit}}
-	return func(*http.Request) ([]Policy, error) { return all, nil }
+	return named{func(*http.Request) ([]Policy, error) { return all, nil }, []string{name}}
 }
 
 // ByHeader returns a policy whose key is the value of a header field, for instance of an API key. A
@@ -79,23 +97,29 @@ func PerClient(name string, limit brim.Limit) Policies {
 // bucket for each request. The store keeps the value as a part of the bucket's key. If the value is a
 // secret, write a Policies whose Key is its hash.
 func ByHeader(name, field string, limit brim.Limit) Policies {
-	return func(r *http.Request) ([]Policy, error) {
+	return named{func(r *http.Request) ([]Policy, error) {
 		return []Policy{{Name: name, Key: r.Header.Get(field), Limit: limit}}, nil
-	}
+	}, []string{name}}
 }
 
-// All returns the policies of all functions, in order.
-func All(functions ...Policies) Policies {
-	return func(r *http.Request) (all []Policy, err error) {
-		for _, f := range functions {
-			some, err := f(r)
+// All returns the policies of all members, in order.
+func All(members ...Policies) Policies {
+	var names []string
+	for _, p := range members {
+		if n, ok := p.(named); ok {
+			names = append(names, n.names...)
+		}
+	}
+	return named{func(r *http.Request) (all []Policy, err error) {
+		for _, p := range members {
+			some, err := p.Select(r)
 			if err != nil {
 				return nil, err
 			}
 			all = append(all, some...)
 		}
 		return all, nil
-	}
+	}, names}
 }
 
 // ContentLength returns a Cost of one unit per byte of the request's body, from its field
@@ -133,13 +157,13 @@ type part struct {
 
 // parts returns one part for each policy of the request, undecided.
 func (l *limited) parts(r *http.Request) ([]part, error) {
-	policies, err := l.policies(r)
+	policies, err := l.policies.Select(r)
 	if err != nil {
 		return nil, err
 	}
 	all := make([]part, len(policies))
 	for i, p := range policies {
-		if err := caller.ValidateName(p.Name); err != nil {
+		if err := cmp.Or(caller.ValidateName(p.Name), l.owner.Use(p.Name)); err != nil {
 			return nil, err
 		}
 		if !printable(p.Unit) {

@@ -160,7 +160,7 @@ func TestStrictOfSuccess(t *testing.T) {
 // TestStrictNotCharged: nothing is given back of a charge that did not go in, or went in elsewhere.
 func TestStrictNotCharged(t *testing.T) {
 	limit := brim.Limit{Capacity: 10}
-	down := false
+	var down atomic.Bool
 	tried := brim.New(memory.New(nil), &brim.Options{Shadow: func(context.Context, brim.Fill, error) {}})
 	outage, _ := over[store.Store](t, nil)(local.Fallback(breakable{memory.New(nil), &down}, memory.New(nil), nil))
 	for name, c := range map[string]struct {
@@ -176,13 +176,13 @@ func TestStrictNotCharged(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		h := wrap(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { down = false }))
+		h := wrap(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { down.Store(false) }))
 		b := limit.For("failures:key:k")
 		if _, err := lim.Fillup(t.Context(), b, 5); err != nil {
 			t.Fatal(err)
 		}
 		for range c.times {
-			down = name == "an outage"
+			down.Store(name == "an outage")
 			if status := login(t.Context(), h); status != http.StatusOK {
 				t.Errorf("%s: %d", name, status)
 			}

@@ -75,7 +75,7 @@ func TestFieldsAreStructured(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			noon := time.Date(2024, 6, 1, 12, 0, 0, 0, time.UTC)
 			s := memory.New(&memory.Options{Clock: func() time.Time { return noon }})
-			policies := func(*http.Request) ([]httplimit.Policy, error) { return []httplimit.Policy{tc.own, second}, nil }
+			var policies httplimit.PolicyFunc = func(*http.Request) ([]httplimit.Policy, error) { return []httplimit.Policy{tc.own, second}, nil }
 			wrap, err := httplimit.New(brim.New(s, nil), policies, &httplimit.Options{Fields: httplimit.DraftFields})
 			if err != nil {
 				t.Fatal(err)
