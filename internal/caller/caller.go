@@ -1,5 +1,6 @@
 // Package caller has the parts that limits of HTTP and gRPC share: the keys of their buckets,
-// whether callers have left, and the count of those whose outcome decides.
+// whether callers have left, the count of those whose outcome decides, and the waits before
+// retries.
 package caller
 
 import (
