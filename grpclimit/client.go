@@ -1,6 +1,7 @@
 package grpclimit
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,13 +10,15 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/brimgo/brim"
+	"github.com/brimgo/brim/httplimit"
+	"github.com/brimgo/brim/internal/caller"
 )
 
 const (
 	// DefaultRetries is the number of retries if ClientOptions.Retries is 0.
-	DefaultRetries = 2
+	DefaultRetries = httplimit.DefaultRetries
 	// DefaultMaxRetryAfter is the longest wait for a retry if ClientOptions.MaxRetryAfter is 0.
-	DefaultMaxRetryAfter = time.Minute
+	DefaultMaxRetryAfter = httplimit.DefaultMaxRetryAfter
 )
 
 // ClientOptions adjust a [Client]. The zero value selects the defaults.
@@ -23,12 +26,13 @@ type ClientOptions struct {
 	// Cost returns the cost of a call in units of the limit; nil means 1. The message is the
 	// request of a unary call, and nil for a stream. It must be safe for concurrent use.
 	Cost func(ctx context.Context, method string, message any) float64
-	// Retries is the number of times that a unary call is made again after a RESOURCE_EXHAUSTED
-	// with a RetryInfo; 0 means [DefaultRetries], and a negative number means never. A stream is
-	// never made again: only the application knows the messages that it has sent.
+	// Retries is the number of times that a unary call is made again after a RetryInfo; 0 means
+	// [DefaultRetries], and a negative number means never. A stream is never made again: only the
+	// application knows the messages that it has sent.
 	Retries int
-	// MaxRetryAfter is the longest wait for a retry; 0 means [DefaultMaxRetryAfter]. A refusal
-	// with a longer wait is returned to the caller.
+	// MaxRetryAfter is the longest RetryInfo that the Client waits for; 0 means
+	// [DefaultMaxRetryAfter]. A refusal with a longer one is returned to the caller. The random
+	// time that the Client adds is at most as long again.
 	MaxRetryAfter time.Duration
 }
 
@@ -36,22 +40,28 @@ type ClientOptions struct {
 // Stream. Before each call it waits for the call's turn in a bucket, so all processes that share
 // the bucket keep to the limit together. It is safe for concurrent use.
 //
+// If the server refuses a unary call by RESOURCE_EXHAUSTED or UNAVAILABLE, with a RetryInfo, the
+// Client waits for that time and a random one, and makes the call again. The random time is at most
+// a second before the first retry, and its bound doubles with each retry, so that clients that were
+// refused together come back apart. Connections and proxies that fail have no RetryInfo: it says
+// that the server itself wants the call again.
+//
 // If the turn would come after the Shaper's MaxWait or the context's deadline, the call fails at
 // once with RESOURCE_EXHAUSTED, which wraps a [*brim.OverLimitError], and is not made. If the
 // store fails, it fails with UNAVAILABLE.
 type Client struct {
-	shaper  *brim.Shaper
-	bucket  brim.Bucket
-	options ClientOptions
+	shaper *brim.Shaper
+	bucket brim.Bucket
+	cost   func(ctx context.Context, method string, message any) float64
+	retry  caller.Retry
 }
 
 // NewClient returns a Client whose calls take turns in b. The bucket should leak a little more
 // slowly than the server allows. o may be nil. NewClient fails if s is nil, if b is invalid or
 // does not leak, or if MaxRetryAfter is negative.
 func NewClient(s *brim.Shaper, b brim.Bucket, o *ClientOptions) (*Client, error) {
-	c := &Client{shaper: s, bucket: b}
-	if o != nil {
-		c.options = *o
+	if o == nil {
+		o = &ClientOptions{}
 	}
 	if err := b.Validate(); err != nil {
 		return nil, err
@@ -62,17 +72,14 @@ func NewClient(s *brim.Shaper, b brim.Bucket, o *ClientOptions) (*Client, error)
 	case b.LeakRate == 0:
 		return nil, fmt.Errorf("grpclimit: %w: leak rate is 0, so no second turn would come; use a positive one",
 			brim.ErrInvalidLimit)
-	case c.options.MaxRetryAfter < 0:
+	case o.MaxRetryAfter < 0:
 		return nil, fmt.Errorf("grpclimit: MaxRetryAfter is %v; it must be positive, or 0 for %v",
-			c.options.MaxRetryAfter, DefaultMaxRetryAfter)
+			o.MaxRetryAfter, DefaultMaxRetryAfter)
 	}
-	if c.options.Retries == 0 {
-		c.options.Retries = DefaultRetries
-	}
-	if c.options.MaxRetryAfter == 0 {
-		c.options.MaxRetryAfter = DefaultMaxRetryAfter
-	}
-	return c, nil
+	return &Client{
+		shaper: s, bucket: b, cost: o.Cost,
+		retry: caller.Retry{Most: cmp.Or(o.Retries, DefaultRetries), Longest: cmp.Or(o.MaxRetryAfter, DefaultMaxRetryAfter)},
+	}, nil
 }
 
 // Unary is a [grpc.UnaryClientInterceptor].
@@ -84,11 +91,15 @@ func (c *Client) Unary(
 			return err
 		}
 		err := invoke(ctx, method, request, reply, conn, o...)
-		wait, ok := retryAfter(err)
-		if !ok || retry >= c.options.Retries || !c.worthwhile(ctx, wait) {
+		after, ok := retryAfter(err)
+		if !ok {
 			return err
 		}
-		if err := sleep(ctx, wait); err != nil {
+		wait, ok := c.retry.Wait(ctx, retry, after)
+		if !ok {
+			return err
+		}
+		if err := caller.Sleep(ctx, wait); err != nil {
 			return ended(err)
 		}
 	}
@@ -107,8 +118,8 @@ func (c *Client) Stream(
 // wait waits for the turn of a call.
 func (c *Client) wait(ctx context.Context, method string, message any) error {
 	n := 1.0
-	if c.options.Cost != nil {
-		n = c.options.Cost(ctx, method, message)
+	if c.cost != nil {
+		n = c.cost(ctx, method, message)
 	}
 	_, err := c.shaper.Wait(ctx, c.bucket, n)
 	var over *brim.OverLimitError
@@ -125,23 +136,4 @@ func (c *Client) wait(ctx context.Context, method string, message any) error {
 		return ended(context.DeadlineExceeded) // the turn would be after the deadline
 	}
 	return undecided(err)
-}
-
-// worthwhile reports whether the Client should wait that long: within MaxRetryAfter and the
-// context's deadline.
-func (c *Client) worthwhile(ctx context.Context, wait time.Duration) bool {
-	deadline, ok := ctx.Deadline()
-	return wait <= c.options.MaxRetryAfter && (!ok || wait < time.Until(deadline))
-}
-
-// sleep waits for d or until the context ends.
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

@@ -1,6 +1,7 @@
 package grpclimit
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"strings"
@@ -126,15 +127,20 @@ func TestClientRetries(t *testing.T) {
 		name     string
 		refusals int           // of the server
 		wait     time.Duration // of its RetryInfo; brim.Never for none
+		by       codes.Code    // 0 for RESOURCE_EXHAUSTED
 		o        ClientOptions
 		deadline time.Duration
 		calls    int
-		took     time.Duration
+		took     time.Duration // without random times
 		want     codes.Code
 	}{
 		{name: "one refusal", refusals: 1, wait: 5 * second, calls: 2, took: 5 * second},
-		{name: "as many as retries", refusals: 2, wait: 5 * second, calls: 3, took: 10 * second},
-		{name: "more than retries", refusals: 3, wait: 5 * second, calls: 3, took: 10 * second, want: codes.ResourceExhausted},
+		{name: "unavailable", refusals: 1, wait: 5 * second, by: codes.Unavailable, calls: 2, took: 5 * second},
+		{name: "unavailable without a RetryInfo", refusals: 1, wait: brim.Never, by: codes.Unavailable, calls: 1, want: codes.Unavailable},
+		{name: "another code", refusals: 1, wait: 5 * second, by: codes.Aborted, calls: 1, want: codes.Aborted},
+		{name: "as many as retries", refusals: 5, wait: 5 * second, calls: 6, took: 25 * second},
+		{name: "more than retries", refusals: 6, wait: 5 * second, calls: 6, took: 25 * second, want: codes.ResourceExhausted},
+		{name: "two retries", refusals: 3, wait: 5 * second, o: ClientOptions{Retries: 2}, calls: 3, took: 10 * second, want: codes.ResourceExhausted},
 		{name: "no retries", refusals: 1, wait: 5 * second, o: ClientOptions{Retries: -1}, calls: 1, want: codes.ResourceExhausted},
 		{name: "without a RetryInfo", refusals: 1, wait: brim.Never, calls: 1, want: codes.ResourceExhausted},
 		{name: "a long wait", refusals: 1, wait: 61 * second, calls: 1, want: codes.ResourceExhausted},
@@ -153,13 +159,16 @@ func TestClientRetries(t *testing.T) {
 				}
 				begin, made := time.Now(), 0
 				err := calls["unary"](ctx, client, func() error {
-					if made++; made <= c.refusals {
-						return Refusal(brim.State{RetryAfter: c.wait})
+					if made++; made > c.refusals {
+						return nil
 					}
-					return nil
+					refusal := status.Convert(Refusal(brim.State{RetryAfter: c.wait})).Proto()
+					refusal.Code = int32(cmp.Or(c.by, codes.ResourceExhausted))
+					return status.ErrorProto(refusal)
 				})
-				if status.Code(err) != c.want || made != c.calls || time.Since(begin) != c.took {
-					t.Errorf("%v, %d calls in %v; want %v, %d in %v", err, made, time.Since(begin), c.want, c.calls, c.took)
+				random := second<<(made-1) - second // a second before the first retry, and then twice as long each time
+				if took := time.Since(begin); status.Code(err) != c.want || made != c.calls || took < c.took || took > c.took+random {
+					t.Errorf("%v, %d calls in %v; want %v, %d in %v and up to %v more", err, made, took, c.want, c.calls, c.took, random)
 				}
 			})
 		})
@@ -171,7 +180,7 @@ func TestClientAndServer(t *testing.T) {
 	s := memory.New(nil)
 	limit := newServer(t, brim.New(s, nil), PerClient("api", brim.Limit{Capacity: 1, LeakRate: 20}), nil)
 	turns, _ := queue(t, nil)
-	eager := newClient(t, turns, brim.Smooth(10_000, time.Minute), &ClientOptions{Retries: 20})
+	eager := newClient(t, turns, brim.Smooth(10_000, time.Minute), &ClientOptions{Retries: 20, MaxRetryAfter: 100 * time.Millisecond})
 	c := serve(t, []grpc.ServerOption{grpc.UnaryInterceptor(limit.Unary), grpc.StreamInterceptor(limit.Stream)},
 		[]grpc.DialOption{grpc.WithUnaryInterceptor(eager.Unary), grpc.WithStreamInterceptor(eager.Stream)})
 	begin := time.Now()

@@ -60,7 +60,7 @@ func ended(err error) *callError { return &callError{err, status.FromContextErro
 // retryAfter returns the wait that a server's refusal demands, if err is one with a RetryInfo.
 func retryAfter(err error) (time.Duration, bool) {
 	s, ok := status.FromError(err)
-	if !ok || s.Code() != codes.ResourceExhausted {
+	if !ok || s.Code() != codes.ResourceExhausted && s.Code() != codes.Unavailable {
 		return 0, false
 	}
 	for _, detail := range s.Details() {
