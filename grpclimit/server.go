@@ -145,8 +145,9 @@ type ServerOptions struct {
 	// Jitter is the greatest random time that is added to the RetryInfo. It keeps clients that were
 	// refused together from coming back together.
 	Jitter time.Duration
-	// Refuse returns the error of a call that does not fit; nil means the function [Refusal]. policy is
-	// the one with the longest wait, and st is its bucket, with the Jitter in RetryAfter.
+	// Refuse returns the error of a call that does not fit; nil means the function [Refusal], as a
+	// nil error does. policy is the one with the longest wait, and st is its bucket, with the
+	// Jitter in RetryAfter.
 	Refuse func(ctx context.Context, method string, policy Policy, st brim.State) error
 	// OnUnavailable selects the answer if the store is out of reach: [FailClosed], [FailOpen] or
 	// [FailUnlimited]. After all other errors the call fails with INTERNAL, since somebody must mend
@@ -291,7 +292,9 @@ func (s *Server) refusal(ctx context.Context, method string, policies []Policy, 
 		st.RetryAfter += rand.N(jitter)
 	}
 	if s.options.Refuse != nil {
-		return s.options.Refuse(ctx, method, policies[longest], st)
+		if err := s.options.Refuse(ctx, method, policies[longest], st); err != nil {
+			return err
+		}
 	}
 	return Refusal(st)
 }

@@ -251,6 +251,17 @@ func TestSeveralPolicies(t *testing.T) {
 // nothing is a handler that does nothing.
 func nothing() error { return nil }
 
+// TestRefuseWithoutError: a Refuse that returns no error does not answer OK.
+func TestRefuseWithoutError(t *testing.T) {
+	lim, _ := inMemory(t)
+	c := served(t, newServer(t, lim, always(Policy{Name: "p", Limit: brim.Nobody}), &ServerOptions{
+		Refuse: func(context.Context, string, Policy, brim.State) error { return nil },
+	}))
+	for way, call := range ways {
+		t.Run(way, func(t *testing.T) { answered(t, call(t.Context(), c), codes.ResourceExhausted, -1) })
+	}
+}
+
 // TestCountIf counts logins that fail, beside a policy that counts all calls.
 func TestCountIf(t *testing.T) {
 	lim, _ := inMemory(t)

@@ -149,6 +149,14 @@ func (r *Refusal) announce(h http.Header) {
 	}
 }
 
+// by lets refuse answer. If it sends no status, that of the refusal is sent, since net/http would
+// send 200.
+func (r *Refusal) by(refuse func(http.ResponseWriter, *http.Request, Refusal), w http.ResponseWriter, request *http.Request) {
+	a := &answer{ResponseWriter: w, usual: r.Status}
+	refuse(a, request, *r)
+	a.begin()
+}
+
 // write answers with a problem document.
 func (r *Refusal) write(w http.ResponseWriter, f Fields) {
 	p := problem{Status: r.Status, Title: "Too Many Requests"}
@@ -174,6 +182,7 @@ func (r *Refusal) write(w http.ResponseWriter, f Fields) {
 type answer struct {
 	http.ResponseWriter
 	status int
+	usual  int  // the status if the handler sends none; 0 means 200, which net/http sends by itself
 	ended  bool // the handler has returned
 }
 
@@ -186,25 +195,36 @@ func (a *answer) WriteHeader(status int) {
 }
 
 func (a *answer) Write(b []byte) (int, error) {
-	a.begin(http.StatusOK)
+	a.begin()
 	return a.ResponseWriter.Write(b)
 }
 
-// begin notes the status that net/http sends by itself.
-func (a *answer) begin(status int) { a.status = cmp.Or(a.status, status) }
+// begin sends the usual status, unless a status was sent.
+func (a *answer) begin() {
+	switch {
+	case a.status != 0:
+	case a.usual != 0:
+		a.WriteHeader(a.usual)
+	default:
+		a.status = http.StatusOK
+	}
+}
 
 // Unwrap is for [http.ResponseController]. Flush and Hijack are for handlers that look for the
 // interfaces themselves.
 func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
 func (a *answer) Flush() {
-	a.begin(http.StatusOK)
+	a.begin()
 	_ = http.NewResponseController(a.ResponseWriter).Flush() // http.Flusher reports no error
 }
 
 func (a *answer) Hijack() (net.Conn, *bufio.ReadWriter, error) {
-	a.begin(http.StatusSwitchingProtocols)
-	return http.NewResponseController(a.ResponseWriter).Hijack()
+	conn, buffer, err := http.NewResponseController(a.ResponseWriter).Hijack()
+	if err == nil {
+		a.status = cmp.Or(a.status, http.StatusSwitchingProtocols)
+	}
+	return conn, buffer, err
 }
 
 // final returns the status of the answer, after the handler.

@@ -84,7 +84,9 @@ type Options struct {
 	Skip func(r *http.Request) bool
 
 	// Refuse answers a request that does not fit, in the place of the problem document; nil means
-	// that document. The header has the Fields and Retry-After already.
+	// that document. The header has the Fields and Retry-After already. The status is that of the
+	// refusal unless Refuse sends another one; a Refuse that does nothing is an answer without a
+	// body.
 	Refuse func(w http.ResponseWriter, r *http.Request, refusal Refusal)
 	// Fields selects the header fields beside Retry-After.
 	Fields Fields
@@ -313,7 +315,7 @@ func (l *limited) refuse(w http.ResponseWriter, r *http.Request, parts []part) {
 	refusal := Refusal{Policy: longest.Policy, Cost: longest.cost, State: st, Violated: violated}
 	refusal.announce(w.Header())
 	if l.options.Refuse != nil {
-		l.options.Refuse(w, r, refusal)
+		refusal.by(l.options.Refuse, w, r)
 		return
 	}
 	refusal.write(w, l.options.Fields)
