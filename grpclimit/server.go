@@ -58,7 +58,8 @@ type Policy struct {
 	Limit brim.Limit
 	// Cost returns the cost of a call in units of the limit; nil means 1. The message is the
 	// request of a unary call, and nil for a stream. An invalid amount (negative or not a number)
-	// fails the call with INTERNAL.
+	// fails the call with INTERNAL. An amount above 2^53, which a client can cause by a large
+	// message, fails it with INVALID_ARGUMENT.
 	Cost func(ctx context.Context, method string, message any) float64
 	// CountIf reports whether a call counts under this policy, by the code of its answer: for logins
 	// that failed, code == codes.Unauthenticated. The policy is asked before the handler and filled
@@ -241,6 +242,9 @@ func (s *Server) around(ctx context.Context, method string, message any, handler
 	policies, fills, err := s.fills(ctx, method, message)
 	if err != nil {
 		err = fmt.Errorf("%w: %w", errPolicies, err)
+	}
+	if slices.ContainsFunc(fills, tooLarge) {
+		return errTooLarge
 	}
 	var states []brim.State
 	if err == nil {

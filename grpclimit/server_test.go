@@ -76,7 +76,7 @@ func TestServerOptions(t *testing.T) {
 		})
 		t.Run("Cost, "+name, func(t *testing.T) {
 			lim, _ := inMemory(t)
-			cost := 2.0
+			cost, told := 2.0, false
 			c := served(t, newServer(t, lim, always(Policy{
 				Name: "api", Limit: three,
 				Cost: func(_ context.Context, _ string, message any) float64 {
@@ -85,11 +85,18 @@ func TestServerOptions(t *testing.T) {
 					}
 					return cost
 				},
-			}), &ServerOptions{OnUnavailable: FailOpen}))
+			}), &ServerOptions{OnUnavailable: FailOpen, OnError: func(context.Context, string, error) { told = true }}))
 			answered(t, call(t.Context(), c), codes.OK, -1)
 			answered(t, call(t.Context(), c), codes.ResourceExhausted, time.Minute)
-			cost = 4
-			answered(t, call(t.Context(), c), codes.ResourceExhausted, -1)
+			for _, cost = range []float64{4, 1 << 53} {
+				answered(t, call(t.Context(), c), codes.ResourceExhausted, -1)
+			}
+			for _, cost = range []float64{1<<53 + 2, math.Inf(1)} { // a client can cause these by a large message
+				answered(t, call(t.Context(), c), codes.InvalidArgument, -1)
+			}
+			if told {
+				t.Error("OnError was told what no store and no application did")
+			}
 			for _, cost = range []float64{-1, math.NaN()} { // FailOpen must not let these pass
 				answered(t, call(t.Context(), c), codes.Internal, -1)
 			}
@@ -239,6 +246,7 @@ func TestSeveralPolicies(t *testing.T) {
 		{2, "both have room", codes.OK, -1},
 		{1, "both refuse, and the longer wait counts", codes.ResourceExhausted, time.Minute},
 		{11, "no wait helps", codes.ResourceExhausted, -1},
+		{1e300, "no limit admits so much", codes.InvalidArgument, -1},
 		{math.NaN(), "the cost is the application's error", codes.Internal, -1},
 	} {
 		cost = step.cost

@@ -11,6 +11,7 @@ import (
 
 	"github.com/brimgo/brim"
 	"github.com/brimgo/brim/internal/caller"
+	"github.com/brimgo/brim/store"
 )
 
 // callError is an error with the status that gRPC sends and reports for it.
@@ -45,6 +46,14 @@ func Refusal(st brim.State) error {
 
 // errPolicies marks errors of the application's policies.
 var errPolicies = errors.New("grpclimit: the policies of a call")
+
+// tooLarge reports whether a call costs more than any limit can admit. The cost may come from the
+// client, as the size of its message does, so it is no fault of the application.
+func tooLarge(cost brim.Fill) bool { return cost.Amount > store.MaxAmount }
+
+var errTooLarge = &callError{
+	brim.ErrInvalidAmount, status.New(codes.InvalidArgument, "the call costs more than any limit can admit"),
+}
 
 // undecided returns the error of a call that the limit could not decide because of err.
 func undecided(err error) *callError {
