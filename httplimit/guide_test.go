@@ -73,6 +73,18 @@ func limitFailures(lim *brim.Limiter) (func(http.Handler) http.Handler, error) {
 	})
 }
 
+// withCORS serves pages of app.example. It stands outside the limit.
+func withCORS(limited func(http.Handler) http.Handler, mux http.Handler) http.HandlerFunc {
+	inner := limited(mux)
+	return func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Access-Control-Allow-Origin", "https://app.example")
+		w.Header().Set("Access-Control-Expose-Headers", "Retry-After, RateLimit, RateLimit-Policy")
+		if r.Method != http.MethodOptions {
+			inner.ServeHTTP(w, r)
+		} // else it is a preflight request, and the header is the answer
+	}
+}
+
 func fillWithRetries(ctx context.Context, lim *brim.Limiter, b brim.Bucket, n float64) (brim.State, error) {
 	bound := 100 * time.Millisecond
 	for {
@@ -182,6 +194,37 @@ func TestGuideFailures(t *testing.T) {
 		h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/login?"+step.query, nil))
 		if w.Code != step.want || (w.Code == 429) != (w.Header().Get("Retry-After") == "720") {
 			t.Errorf("%d: %s: %d, Retry-After %q; want %d", i, step.query, w.Code, w.Header().Get("Retry-After"), step.want)
+		}
+	}
+}
+
+// TestGuideCORS: a page can read the refusal, and preflight requests cost nothing.
+func TestGuideCORS(t *testing.T) {
+	lim, _ := inMemory(t)
+	wrap, err := httplimit.New(lim, httplimit.PerClient("site", brim.Over(1, time.Minute)), &httplimit.Options{Fields: httplimit.DraftFields})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := withCORS(wrap, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusAccepted) }))
+	for _, step := range []struct {
+		method string
+		want   int
+	}{
+		{http.MethodOptions, 200},
+		{http.MethodOptions, 200},
+		{http.MethodGet, 202},
+		{http.MethodOptions, 200},
+		{http.MethodGet, 429},
+	} {
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequest(step.method, "/", nil))
+		if w.Code != step.want || w.Header().Get("Access-Control-Allow-Origin") == "" {
+			t.Errorf("%s: %d, %v; want %d for https://app.example", step.method, w.Code, w.Header(), step.want)
+		}
+		for name := range w.Header() {
+			if strings.HasPrefix(name, "R") && !strings.Contains(strings.ToLower(w.Header().Get("Access-Control-Expose-Headers")), strings.ToLower(name)) {
+				t.Errorf("%s: a page cannot read %s", step.method, name)
+			}
 		}
 	}
 }
