@@ -11,17 +11,23 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/brimgo/brim/internal/uiapi"
 )
 
 // Bearer returns a function for [New]. It gives access to requests with the field "Authorization:
-// Bearer TOKEN", as the command line sends it, and None to all others. The token should have at
-// least 16 random bytes; an empty token gives access to nobody.
+// Bearer TOKEN", as the command line sends it, and None to all others. The token should be random,
+// for instance from "openssl rand -hex 16". A token of fewer than 16 characters can be guessed:
+// Bearer then returns nil, which New refuses.
 func Bearer(token string, access Access) func(*http.Request) Access {
+	if len(token) < uiapi.MinToken {
+		return nil
+	}
 	want := sha256.Sum256([]byte(token))
 	return func(r *http.Request) Access {
 		given, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 		sum := sha256.Sum256([]byte(given))
-		if !ok || token == "" || !hmac.Equal(sum[:], want[:]) {
+		if !ok || !hmac.Equal(sum[:], want[:]) {
 			return None
 		}
 		return access

@@ -19,7 +19,7 @@ import (
 // client returns a client of a page that is served over TCP. The page asks for a token.
 func (m *mounted) client(t testing.TB, token string) *uiapi.Client {
 	t.Helper()
-	allow := Bearer("let-me-in", Act)
+	allow := Bearer("let-me-in-please", Act)
 	m.handler.allow = func(r *http.Request) Access { return min(allow(r), m.access) }
 	mux := http.NewServeMux()
 	mux.Handle("/limits/", m)
@@ -46,7 +46,7 @@ func TestClient(t *testing.T) {
 	if _, err := m.lim.Block(t.Context(), "~blocked", time.Hour); err != nil {
 		t.Fatal(err)
 	}
-	c := m.client(t, "let-me-in")
+	c := m.client(t, "let-me-in-please")
 
 	var want []string
 	want = append(want, hostile...)
@@ -125,7 +125,7 @@ func TestClient(t *testing.T) {
 func TestClientErrors(t *testing.T) {
 	m := mount(t, nil)
 	m.fill(t, "a", 5)
-	c := m.client(t, "let-me-in")
+	c := m.client(t, "let-me-in-please")
 	list := func(c *uiapi.Client) error {
 		_, entries, err := c.List(t.Context(), "")
 		if err != nil {
@@ -240,7 +240,7 @@ func TestOtherServers(t *testing.T) {
 // TestClientRefused asks who is limited now.
 func TestClientRefused(t *testing.T) {
 	m := mount(t, nil)
-	c := m.client(t, "let-me-in")
+	c := m.client(t, "let-me-in-please")
 	if list, err := c.Refused(t.Context(), ""); err != nil || len(list) != 0 {
 		t.Errorf("before any refusal: %v, %v", list, err)
 	}

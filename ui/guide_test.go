@@ -55,13 +55,13 @@ func byCertificate(r *http.Request) ui.Access {
 
 func TestGuide(t *testing.T) {
 	t.Chdir(t.TempDir())
-	err := daemon("secret", func(lim *brim.Limiter, h http.Handler) error {
+	err := daemon("a-long-enough-secret", func(lim *brim.Limiter, h http.Handler) error {
 		for range 2 {
 			if _, err := lim.TryFillup(t.Context(), brim.Limit{Capacity: 1}.For("tenant:42"), 1); err != nil {
 				return err
 			}
 		}
-		for token, want := range map[string]int{"": http.StatusForbidden, "secret": http.StatusOK} {
+		for token, want := range map[string]int{"": http.StatusForbidden, "a-long-enough-secret": http.StatusOK} {
 			r := httptest.NewRequest(http.MethodGet, "/limits/", nil)
 			r.Header.Set("Authorization", "Bearer "+token)
 			w := httptest.NewRecorder()

@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -86,6 +87,7 @@ type Handler struct {
 
 	origins *http.CrossOriginProtection
 	tokens  *tokens
+	guesses *guesses
 	value   *cached.Value[*listing]
 	last    *listing // the last good one; only read uses it
 	tries   *cached.Value[[]store.Finding]
@@ -94,6 +96,10 @@ type Handler struct {
 
 // New returns a Handler that shows the buckets of s. For each request, allow decides the access
 // of the request; see [Bearer] for one way. o may be nil.
+//
+// Requests with an Authorization that gives no access are guesses. Of these, the Handler answers
+// ten a minute from one address and a hundred in all with status 403, and further ones with 429. A
+// request with access is never refused so.
 //
 // The Handler expects paths below its own address, so it is mounted with [http.StripPrefix], below
 // an address that ends with a slash. It reads s only while somebody looks. Close it before s.
@@ -107,7 +113,8 @@ func New(s store.Store, allow func(*http.Request) Access, o *Options) (*Handler,
 	case s == nil:
 		return nil, errors.New("ui: the store is nil")
 	case allow == nil:
-		return nil, errors.New("ui: allow is nil; pass a function that tells who may look and act, such as Bearer")
+		return nil, fmt.Errorf("ui: allow is nil; pass a function that tells who may look and act, such as Bearer "+
+			"with a token of at least %d characters", uiapi.MinToken)
 	case o.MaxListed < 0 || o.MaxListed > 2*defaultListed:
 		return nil, fmt.Errorf("ui: MaxListed is %d; it must be from 1 to %d, or 0 for %d",
 			o.MaxListed, 2*defaultListed, defaultListed)
@@ -146,6 +153,7 @@ func New(s store.Store, allow func(*http.Request) Access, o *Options) (*Handler,
 		}
 	}
 	h.tokens = newTokens(h.clock)
+	h.guesses = &guesses{clock: h.clock, by: make(map[string]*store.Record)}
 	h.value = cached.New(h.read, 0, h.clock)
 	h.tries = cached.New(h.try, tryEvery, h.clock)
 	return h, nil
@@ -226,6 +234,9 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		v.who = h.who(r)
 	}
 	f := h.guard(v, found, serve != nil && (!post || r.Method == http.MethodPost), post)
+	if v.access != Look && v.access != Act && r.Header.Get("Authorization") != "" {
+		f = cmp.Or(h.guesses.refused(w, r), f)
+	}
 	switch {
 	case f == nil:
 		serve(h, w, v)

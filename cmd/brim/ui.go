@@ -20,6 +20,7 @@ import (
 
 	"github.com/brimgo/brim"
 	"github.com/brimgo/brim/internal/place"
+	"github.com/brimgo/brim/internal/uiapi"
 	"github.com/brimgo/brim/store"
 	"github.com/brimgo/brim/ui"
 )
@@ -46,6 +47,11 @@ func (a *app) ui(ctx context.Context, listen string, act bool) error {
 	if err := onThisMachine(listen); err != nil {
 		return err
 	}
+	token := os.Getenv("BRIM_TOKEN")
+	if n := len(token); n > 0 && n < uiapi.MinToken {
+		return usagef("BRIM_TOKEN has %d characters, which can be guessed; it must have at least %d: "+
+			"make one with \"openssl rand -hex 16\", or unset it", n, uiapi.MinToken)
+	}
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", listen)
 	if err != nil {
 		return openError{cannotListen(listen, err)}
@@ -56,7 +62,7 @@ func (a *app) ui(ctx context.Context, listen string, act bool) error {
 		if act {
 			access = ui.Act
 		}
-		d := newDoor(access, os.Getenv("BRIM_TOKEN"))
+		d := newDoor(access, token)
 		page, err := ui.New(s.Store, d.allow, &ui.Options{
 			Title: s.name, Logger: slog.New(slog.NewTextHandler(a.stderr, nil)),
 			Check: func(ctx context.Context) ([]store.Finding, error) {
@@ -126,8 +132,8 @@ func serve(ctx context.Context, listener net.Listener, handler http.Handler) err
 // that nobody can guess, so the door needs no cookie.
 type door struct {
 	access ui.Access
-	bearer func(*http.Request) ui.Access
-	inside string // the path of the page, with a slash at its end
+	bearer func(*http.Request) ui.Access // nil without a token
+	inside string                        // the path of the page, with a slash at its end
 
 	mu   sync.Mutex
 	once string // the path of the link; empty after its use
@@ -151,10 +157,13 @@ func (d *door) link() string {
 
 // allow tells the page the access of a request.
 func (d *door) allow(r *http.Request) ui.Access {
-	if r.Context().Value(entered{}) != nil {
+	switch {
+	case r.Context().Value(entered{}) != nil:
 		return d.access
+	case d.bearer != nil:
+		return d.bearer(r)
 	}
-	return d.bearer(r)
+	return ui.None
 }
 
 // opens reports whether a path is that of the link, for the first time.

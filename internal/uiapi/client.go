@@ -218,7 +218,7 @@ func (c *Client) refused(method string, answer *http.Response) error {
 	if kind := errorOf(p.Kind); kind != nil {
 		return fmt.Errorf("%s: %w: %s", c, kind, detail)
 	}
-	if p.Status == http.StatusForbidden {
+	if p.Status == http.StatusForbidden || p.Status == http.StatusTooManyRequests {
 		return fmt.Errorf("%s: %w: %s Set BRIM_TOKEN to the token that the program asks for", c, ErrForbidden, detail)
 	}
 	return fmt.Errorf("%s: %w: %s", c, store.ErrUnavailable, detail)

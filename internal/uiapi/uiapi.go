@@ -20,6 +20,9 @@ const (
 	ChangePath   = "api/change"   // POST a Change with a token: an Entry, the state after the change
 )
 
+// MinToken is the length of the shortest token that a page asks for: 64 bits in hexadecimal digits.
+const MinToken = 16
+
 // TokenField is the header field of the token that a POST needs.
 const TokenField = "Brim-Token"
 
