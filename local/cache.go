@@ -79,21 +79,41 @@ func (cs *cacheSet) lastLimitIs(limit store.Limit) bool {
 // the question or the set holds a better snapshot. The set is locked.
 func (cs *cacheSet) learn(hash uint64, key string, e snapshot, n float64, refused bool, generation uint64) {
 	old := cs.find(hash, key)
-	if !cs.lastLimitIs(e.rec.Limit) || old != nil && old.rec.Limit != e.rec.Limit {
+	other := old != nil && old.rec.Limit != e.rec.Limit
+	if !cs.lastLimitIs(e.rec.Limit) || other && old.settled {
 		// A question with another limit was in flight at the same time. Nobody can tell which
 		// question the store answered first, so the set keeps neither answer.
 		cs.remove(hash, key)
 		cs.generation.Add(1)
 		return
 	}
-	if cs.generation.Load() != generation || old != nil && !e.supersedes(old) {
+	if cs.generation.Load() != generation || old != nil && !other && !e.supersedes(old) {
 		return
 	}
 	// If the same amount would fit again, the amount that the old snapshot refuses may still not fit.
-	if !e.keepFor(n) && !refused && (old == nil || !e.keepFor(old.amount)) {
+	if e.settled && !e.keepFor(n) && !refused && (old == nil || other || !e.keepFor(old.amount)) {
 		cs.remove(hash, key)
 		return
 	}
+	cs.publish(hash, key, e, old)
+}
+
+// note publishes the snapshot e of an answer to an op that wrote no limit, unless the generation has
+// changed since the question or the set holds a better snapshot or one of another limit. A question's
+// snapshot takes the place of another kind only if that is not believed any more. The set is locked.
+func (cs *cacheSet) note(hash uint64, key string, e snapshot, generation uint64, remember int64) {
+	old := cs.find(hash, key)
+	if cs.generation.Load() != generation || e.rec.Limit == (store.Limit{}) ||
+		old != nil && (old.rec.Limit != e.rec.Limit || !e.supersedes(old)) ||
+		old != nil && e.asked && !old.asked && e.sent-old.sent < remember {
+		return
+	}
+	cs.publish(hash, key, e, old)
+}
+
+// publish puts the snapshot e in the place of old, or in the place of another bucket if old is nil.
+// The set is locked.
+func (cs *cacheSet) publish(hash uint64, key string, e snapshot, old *snapshot) {
 	w := cs.victim(func(e *snapshot) int64 { return e.sent })
 	if old != nil {
 		w = cs.wayOf(old)

@@ -12,12 +12,14 @@ import (
 	"github.com/brimgo/brim/store/storetest"
 )
 
-// skewed watches a store for fills that were decided while the clock was behind the bucket's
-// time. If such a fill is accepted, or can never fit, its answer does not tell how far the clock
-// was behind. An estimate from that answer lets the bucket leak too early, so the wrapper asks
-// the store too soon. That error is safe (see TestBehindItsBucket), but the suite demands exact
-// answers. So each such fill puts the wrapper's clock back, and the wrapper then ignores all
-// older answers.
+// skewed watches a store for answers from which the wrapper makes estimates that are safe, while the
+// suite demands exact answers. Each such answer puts the wrapper's clock back, and the wrapper then
+// ignores all older answers.
+//
+// The fill was decided while the clock was behind the bucket's time, and the answer does not tell how
+// far: the wrapper asks the store too soon (see TestBehindItsBucket). Or the bucket leaks at another
+// rate than the call's, which a refusal under a block, a question and an amount above the capacity
+// leave as it is.
 type skewed struct {
 	store.Store
 	clock  func() time.Time
@@ -26,8 +28,18 @@ type skewed struct {
 
 func (s *skewed) Fill(ctx context.Context, op store.Op) (store.State, error) {
 	st, err := s.Store.Fill(ctx, op)
-	lagUnknown := st.Accepted || st.RetryAfter == store.Never
-	if err == nil && lagUnknown && st.At.After(s.clock()) {
+	if err != nil {
+		return st, err
+	}
+	kept := !st.BlockedUntil.IsZero() || st.RetryAfter == store.Never || op.Mode == store.Ask
+	otherRate := false
+	if kept {
+		var written []store.State
+		if written, err = s.Read(ctx, store.Bucket{Key: op.Key}); err == nil {
+			otherRate = written[0].LeakRate != op.LeakRate
+		}
+	}
+	if otherRate || (kept || st.Accepted) && st.At.After(s.clock()) {
 		s.behind.Add(1)
 	}
 	return st, err

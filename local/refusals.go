@@ -67,15 +67,17 @@ func (r *refusals) Fill(ctx context.Context, op store.Op) (st store.State, err e
 	if err = r.check(ctx, "fill"); err != nil {
 		return st, err
 	}
-	block := op.Mode == store.Block || op.Mode == store.Unblock
-	if op.Amount == 0 && op.Hold == 0 && !block {
+	if op.Amount == 0 && op.Hold == 0 && op.Mode < store.Block {
 		return r.Store.Fill(ctx, op)
 	}
 	now := r.now()
 	cs, h := r.at(op.Key)
-	if op.Mode != store.Ask && (op.Amount < 0 || op.Hold < 0) || block || op.Limit == (store.Limit{}) {
+	switch {
+	case op.Mode == store.Block:
+		return r.observe(ctx, &op, cs, h)
+	case op.Mode != store.Ask && (op.Amount < 0 || op.Hold < 0), op.Mode == store.Unblock, op.Limit == (store.Limit{}):
 		st, err = r.Store.Fill(ctx, op)
-		cs.forget(h, op.Key) // op may have made room or changed the wait, also if its outcome is unknown
+		cs.forget(h, op.Key) // op may have made room, also if its outcome is unknown
 		return st, err
 	}
 	if refusable(&op) {
@@ -83,16 +85,32 @@ func (r *refusals) Fill(ctx context.Context, op store.Op) (st store.State, err e
 			return st, nil
 		}
 	}
-	if op.Mode == store.Ask { // it adds nothing, so nobody waits for its answer
-		return r.Store.Fill(ctx, op)
+	if op.Mode == store.Ask {
+		return r.observe(ctx, &op, cs, h)
 	}
 	return r.ask(ctx, &op, cs, h)
 }
 
-// refusable reports whether op may be refused from memory: its refusal would leave no trace in the
-// store, and depends only on the bucket's level and block.
+// refusable reports whether op may be refused from memory: its refusal depends only on the bucket's
+// level and block.
 func refusable(op *store.Op) bool {
-	return (op.Mode == store.IfFits || op.Mode == store.Ask) && op.BlockFor == 0 && op.CeilingAt.IsZero()
+	return (op.Mode == store.IfFits || op.Mode == store.Ask) && op.CeilingAt.IsZero()
+}
+
+// observe asks the wrapped store by an op of mode Ask or Block, and learns from a refusal or a block.
+// The op adds no units, so nobody waits for its answer.
+func (r *refusals) observe(ctx context.Context, op *store.Op, cs *cacheSet, h uint64) (store.State, error) {
+	generation := cs.generation.Load()
+	sent := r.now()
+	st, err := r.Store.Fill(ctx, *op)
+	if err != nil || op.Mode == store.Ask && st.Accepted || !op.CeilingAt.IsZero() {
+		return st, err
+	}
+	e := newSnapshot(op, &st, sent, r.now())
+	cs.mu.Lock()
+	cs.note(h, op.Key, e, generation, r.remember)
+	cs.mu.Unlock()
+	return st, nil
 }
 
 // ask decides an op that memory did not refuse at first. It uses the answer that another caller

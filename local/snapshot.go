@@ -19,9 +19,12 @@ type snapshot struct {
 	sent  int64        // when the question was sent, in nanoseconds on this process's clock
 	rec   store.Record // the bucket at the answer
 	clock int64        // the store's clock at the answer, in microseconds
-	// The answer was to an amount above the capacity. Such a refusal does not end the time at the
-	// leak rate that was last written, which may be another than that of rec: nothing is refused by it.
-	tooLarge bool
+	// settled means that the bucket leaks at the rate of rec since the answer; else it may leak at
+	// another rate. rated means that the level explains the wait in the answer by the rate of rec.
+	settled, rated bool
+	// asked means that the answer was to a question. A call that writes may still find something to
+	// write when it is refused, so the snapshot answers questions alone.
+	asked    bool
 	received int64         // when the answer arrived, in nanoseconds on this process's clock
 	amount   float64       // units for which the snapshot is kept
 	wait     time.Duration // after clock, until amount fits
@@ -60,8 +63,18 @@ func newSnapshot(op *store.Op, st *store.State, sent, received int64) snapshot {
 	if !st.BlockedUntil.IsZero() {
 		e.rec.BlockedUntil = st.BlockedUntil.UnixMicro()
 	}
-	e.clock = e.rec.Time
-	if !st.Accepted && op.CeilingAt.IsZero() && st.RetryAfter < store.Never {
+	e.clock, e.asked = e.rec.Time, op.Mode == store.Ask
+	if op.Mode == store.Block && op.Limit == (store.Limit{}) { // the state is by the limit last written
+		e.rec.Limit, e.settled = store.Limit{Capacity: st.Capacity, LeakRate: st.LeakRate}, true
+		return e
+	}
+	e.settled = settles(op, st)
+	switch {
+	case st.Accepted || !op.CeilingAt.IsZero():
+	case !e.settled && op.Ceiling == 0 && op.Hold == 0:
+		e.amount, e.wait = op.Amount, st.RetryAfter
+		e.rated = e.wait > e.untilFree(op, e.clock) && e.wait == e.rec.Refusal(op, e.clock, math.MaxInt64).RetryAfter
+	case e.settled && st.RetryAfter < store.Never:
 		// If the store's clock was set back, the bucket's time is ahead of the clock. The store
 		// then returns a longer wait than the level explains. The difference is the lag of the
 		// clock. A difference of up to two microseconds is rounding.
@@ -70,21 +83,35 @@ func newSnapshot(op *store.Op, st *store.State, sent, received int64) snapshot {
 			e.clock -= lag.Microseconds()
 		}
 	}
-	e.tooLarge = op.Mode == store.IfFits && !st.Accepted && op.Amount+op.Hold > op.Capacity
 	return e
+}
+
+// settles reports whether the bucket leaks at the rate of op since op got that answer. A call that is
+// refused while a block lasts, or that exceeds the capacity, does not end the time at the rate last
+// written.
+func settles(op *store.Op, st *store.State) bool {
+	switch op.Mode {
+	case store.IfFits:
+		return st.Accepted || st.BlockedUntil.IsZero() && op.Amount+op.Hold <= op.Capacity
+	case store.Clamp, store.Always:
+		return true
+	}
+	return false
 }
 
 // refuse writes the refusal of op into st and returns true, if op is known not to fit. Otherwise
 // it leaves st unchanged and returns false. now is a reading of this process's clock.
 func (e *snapshot) refuse(op *store.Op, now, remember int64, st *store.State) bool {
 	elapsed := now - e.sent
-	n := op.Amount + op.Hold
-	if elapsed < 0 || e.tooLarge || e.rec.Limit != op.Limit || elapsed >= remember && n <= op.Capacity {
+	if elapsed < 0 || e.rec.Limit != op.Limit {
 		return false
 	}
+	n := op.Amount + op.Hold
 	clock := e.maxClock(elapsed)
 	wait := e.wait
 	switch {
+	case !e.settled || op.BlockFor != 0 || elapsed >= remember:
+		wait = e.certainWait(op, n, elapsed, remember)
 	case n != e.amount || op.Ceiling != 0 || op.Hold != 0:
 		wait = e.waitFor(op, n, clock)
 	case wait < store.Never:
@@ -103,8 +130,41 @@ func (e *snapshot) refuse(op *store.Op, now, remember int64, st *store.State) bo
 	return true
 }
 
-// keepFor computes the wait for n units beforehand. It reports whether the bucket has no room for
-// them.
+// certainWait is the wait for op, which puts n units in, where a refusal could leave a trace in the
+// store, or the bucket's leak rate is not known, or the snapshot is old. It returns 0 if op must be
+// sent.
+func (e *snapshot) certainWait(op *store.Op, n float64, elapsed, remember int64) time.Duration {
+	clock := e.maxClock(elapsed)
+	blocked := e.rec.BlockedUntil > clock && e.rec.BlockedUntil != 0
+	left := e.wait
+	if left < store.Never {
+		left -= time.Duration(clock-e.clock) * time.Microsecond
+	}
+	plain := op.Ceiling == 0 && op.Hold == 0
+	switch {
+	case e.asked && op.Mode != store.Ask:
+		return 0
+	case n > op.Capacity && op.BlockFor == 0:
+		return store.Never
+	case elapsed >= remember, op.Mode != store.Ask && !blocked: // the refusal sets a block or a rate
+		return 0
+	case e.settled, e.rated && (blocked || n > e.amount):
+		return e.waitFor(op, n, clock)
+	case plain && n == e.amount, plain && blocked && n < e.amount && left == e.untilFree(op, clock):
+		return left
+	}
+	return 0
+}
+
+// untilFree is the wait for op that the block and the held units explain alone.
+func (e *snapshot) untilFree(op *store.Op, clock int64) time.Duration {
+	rec := e.rec
+	rec.Level = 0
+	return rec.Refusal(op, clock, math.MaxInt64).RetryAfter
+}
+
+// keepFor computes the wait for n units beforehand, by the leak rate of rec. It reports whether the
+// bucket has no room for them.
 func (e *snapshot) keepFor(n float64) bool {
 	e.amount = n
 	e.wait = e.waitFor(&store.Op{Bucket: store.Bucket{Limit: e.rec.Limit}, Amount: n}, n, e.clock)
