@@ -41,7 +41,7 @@ cross: ## build and vet the modules of users for other systems, or for PLATFORMS
 	for platform in $(PLATFORMS); do for module in $(TAGGED); do (cd $$module && \
 		export GOOS=$${platform%/*} GOARCH=$${platform#*/} && $(GO) build ./... && $(GO) vet ./...); done; done
 
-nightly: cross test-32 fuzz itest browser release-check torture ## all that takes too long for each change, with new seeds
+nightly: cross test-32 fuzz itest browser release-check bench-accept torture ## all that takes too long for each change, with new seeds
 
 bench: bench-memory bench-bolt ## measure the backends against the libraries below them, in one run
 
