@@ -105,7 +105,7 @@ func (b *batch) decide(q *request, out *answer, clock int64, recs []record, maxS
 		return 0, nil
 	case err != nil:
 	case op.Mode == modeRead: // the record is as the decisions before this one left it
-		out.state, out.found = rec.State(op.Limit, clock, maxSkew), rec.Limit != store.Limit{}
+		out.state, out.found = rec.State(op.Limit, clock, maxSkew), exists(&rec.Record)
 	case q.txn == nil:
 		out.state, all, err = rec.Fill(op, clock, maxSkew)
 	default:

@@ -181,17 +181,13 @@ func appendOp(in []byte, op *store.Op) []byte {
 		in = append(append(append(in, `"mode":"`...), mode...), `",`...)
 	}
 	block := float64(-1)
-	odd := 0.0
-	if us := op.BlockFor.Microseconds(); op.BlockFor != store.UntilEmpty {
-		block = float64(us)
-		if us > store.MaxTime {
-			block, odd = float64(us&^1), float64(us&1)
-		}
+	if op.BlockFor != store.UntilEmpty {
+		block = float64(op.BlockFor.Microseconds())
 	}
 	for _, f := range [...]struct {
 		name string
 		v    float64
-	}{{"amount", op.Amount}, {"hold", op.Hold}, {"ceiling", op.Ceiling}, {"block", block}, {"odd", odd}} {
+	}{{"amount", op.Amount}, {"hold", op.Hold}, {"ceiling", op.Ceiling}, {"block", block}} {
 		if f.v != 0 {
 			in = number(in, f.name, f.v)
 		}

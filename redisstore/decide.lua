@@ -9,11 +9,12 @@
 -- An operation has key (a number; without it, that of the transaction), limit (a text; '' is the
 -- limit last written), capacity, rate (without these three, those of the operation before), mode
 -- (without it, iffits), amount, hold, ceiling, since (the time of the ceiling), block (microseconds,
--- or -1: until the bucket is empty), odd (a microsecond more: a long block need not be a double) and
--- times: how often to carry it out, until it is refused. What is absent is 0.
+-- or -1: until the bucket is empty) and times: how often to carry it out, until it is refused. What
+-- is absent is 0.
 -- The answer is the clock, and for each key the text that was there, or an error.
 -- Times are microseconds since 1970. A double holds all from -2^53 to forever exactly.
 local forever, none = 9007199254740992, -1 / 0 -- none: there is no block
+local never = 4611686018427387 -- a time of that many microseconds has no end
 local pcall, match, format = redis.pcall, string.match, string.format
 local max, min, ceil = math.max, math.min, math.ceil
 
@@ -40,13 +41,13 @@ end
 -- minute returns the end of a bucket in minutes, or false for never. Redis removes it some minutes
 -- after it has expired. Most writes leave the minute as it is, and then need not set it.
 local function minute(r)
-  local rate = limits[r.limit].rate
-  local ends = max(rate > 0 and r.at + r.level / rate * 1000000 or forever, r.blocked)
+  local l = limits[r.limit or '']
+  local ends = max(not l and r.at or l.rate > 0 and r.at + r.level / l.rate * 1000000 or forever, r.blocked)
   return r.held == 0 and ends < forever and not batch.clock and ceil(ends / 60000000)
 end
 
 -- A bucket is a text: level, time, capacity, leak rate; and, where there are any, held units and the
--- end of the block.
+-- end of the block. Its limit is 0 0, and nil here, if it has only been blocked.
 local recs, answer = {}, {clock}
 for i = 1, #keys do
   local raw = pcall('GET', keys[i])
@@ -56,6 +57,7 @@ for i = 1, #keys do
   elseif type(raw) == 'string' then
     local level, s, us, limit, rest = match(raw, '^(%d[%d.e+-]*) (-?%d+)%.(%d%d%d%d%d%d) (%S+ %S+)(.*)$')
     local held, blocked, bs, bus, l = 0, none, nil, nil, limits[limit or '']
+    level = tonumber(level)
     if rest and rest ~= '' then
       held, bs, bus = match(rest, '^ (%d[%d.e+-]*) (-?%d+)%.(%d%d%d%d%d%d)$')
       held, blocked = tonumber(held or match(rest, '^ (%d[%d.e+-]*)$')), bs and tonumber(bs .. bus) or none
@@ -63,10 +65,13 @@ for i = 1, #keys do
     if limit and not l then
       local cap, rate = match(limit, '^(%d[%d.e+-]*) (%d[%d.e+-]*)$')
       cap, rate = tonumber(cap), tonumber(rate)
-      l = cap and rate and cap < 1e300 and rate < 1e300 and cap + rate > 0 and {capacity = cap, rate = rate}
-      limits[limit] = l
+      l = cap and rate and cap < 1e300 and rate < 1e300 and {capacity = cap, rate = rate}
+      if l and cap + rate > 0 then
+        limits[limit] = l
+      else
+        l, limit = l and level == 0 and held == 0 and bs, nil
+      end
     end
-    level = tonumber(level)
     local at = level and tonumber(s .. us)
     if l and level and held and level < 1e300 and held < 1e300 and max(at, -at, blocked) <= forever
       and (not bs or blocked >= -forever and blocked ~= 0) then
@@ -85,24 +90,25 @@ for i = 1, #keys do
   end
 end
 
--- refuse changes the bucket of an operation that is not accepted: it ends the time at another rate
--- if changes is set, and sets the block.
+-- refuse changes the bucket of an operation that is not accepted, unless a block lasts: it ends the
+-- time at another rate if changes is set, and sets the block. A block by hand may prolong another.
 local function refuse(r, o, changes)
-  local now, l = max(r.at, clock), limits[o.limit]
-  local level = r.level > 0 and max(0, r.level - limits[r.limit].rate * ((now - r.at) / 1000000)) or 0
-  if changes and l and r.limit and l.rate ~= limits[r.limit].rate then
-    r.level, r.at, r.limit, r.write = level, now, o.limit, true
-  end
-  local long, odd = o.block or 0, o.odd or 0
-  if long == -1 then
-    long = level > 0 and ceil(level / l.rate * 1000000) or 0
-    if not (long < 9223372036854775) then long, odd = 9223372036854774, 1 end -- the longest duration
-  end
-  local till = min(now + long + odd, forever)
-  if till > max(r.blocked, now) then
-    r.blocked, r.limit, r.write = till == 0 and 1 or till, r.limit or o.limit, true
-  end
+  local now, l, was = max(r.at, clock), limits[o.limit], limits[r.limit or '']
   r.write = r.write or r.skewed
+  if r.blocked > now and o.mode ~= 'block' then
+    return
+  end
+  local level, long = r.level > 0 and max(0, r.level - was.rate * ((now - r.at) / 1000000)) or 0, o.block or 0
+  if changes and l and was and l.rate ~= was.rate then
+    r.level, r.at, r.limit, r.write, was = level, now, o.limit, true, l
+  end
+  if long == -1 then
+    long = level > 0 and ceil(level / was.rate * 1000000) or 0
+  end
+  local till = long < never and min(now + long, forever) or forever
+  if till > max(r.blocked, now) then
+    r.blocked, r.limit, r.write = till == 0 and 1 or till, r.limit or l and o.limit, true
+  end
 end
 
 -- fill is Record.Fill, and removes buckets. It returns whether the operation was accepted, or nil if
@@ -113,8 +119,8 @@ local function fill(o)
   local l, was = limits[limit or ''], limits[r.limit or '']
   if amount == 0 and hold == 0 then
     local past = clock - skew
-    if mode == 'delete' or mode == 'prune' and was and was.rate > 0 and max(r.at, r.blocked) <= past
-      and r.held == 0 and r.level <= was.rate * ((past - r.at) / 1000000) then
+    if mode == 'delete' or mode == 'prune' and (not was or was.rate > 0) and max(r.at, r.blocked) <= past
+      and r.held == 0 and (r.level == 0 or r.level <= was.rate * ((past - r.at) / 1000000)) then
       recs[o.key] = {level = 0, at = clock, held = 0, blocked = none, write = true}
     elseif mode == 'block' then
       refuse(r, o, false)
@@ -198,7 +204,7 @@ for n = 1, #txns do
         if o.mode ~= 'ask' and not next(refused) then
           fill(o)
         elseif o.mode ~= 'ask' and (o.amount or o.hold) then
-          o.block, o.odd = refused[o] and o.block, refused[o] and o.odd
+          o.block = refused[o] and o.block
           refuse(recs[o.key], o, not never)
         end
       end
@@ -210,9 +216,10 @@ end
 local any = false
 for i = 1, #keys do
   local r, key, done = recs[i], keys[i], nil
-  if r and r.write and r.limit then
+  if r and r.write and (r.limit or r.blocked ~= none) then
     local t, b, ends = max(r.at, -r.at), max(r.blocked, -r.blocked), minute(r)
-    local text = format('%.17g %s%d.%06d %s', r.level, r.at < 0 and '-' or '', t / 1000000, t % 1000000, r.limit)
+    local text = format('%.17g %s%d.%06d %s', r.level, r.at < 0 and '-' or '', t / 1000000, t % 1000000,
+      r.limit or '0 0')
     if r.blocked ~= none then
       text = format('%s %.17g %s%d.%06d', text, r.held, r.blocked < 0 and '-' or '', b / 1000000, b % 1000000)
     elseif r.held > 0 then

@@ -1,7 +1,6 @@
 package redisstore
 
 import (
-	"math"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -47,7 +46,13 @@ func TestExpiry(t *testing.T) {
 			[]store.Op{{Bucket: store.Bucket{Limit: store.Limit{Capacity: store.MaxAmount, LeakRate: store.MinLeakRate}}, Amount: 1 << 52}},
 			never,
 		},
-		{"blocked for ever", "the end of its block is no time", []store.Op{{Mode: store.Block, BlockFor: math.MaxInt64}}, never},
+		{"blocked for ever", "the end of its block is no time", []store.Op{{Mode: store.Block, BlockFor: store.Never}}, never},
+		{"only blocked", "nothing is left after the block", []store.Op{{Mode: store.Block, BlockFor: time.Hour}}, time.Hour},
+		{
+			"only blocked, and unblocked", "nothing is left",
+			[]store.Op{{Mode: store.Block, BlockFor: time.Hour}, {Mode: store.Unblock}},
+			-2,
+		},
 		{
 			"refused by another rate", "it changes the rate of the bucket, which from then on leaks twice as fast",
 			[]store.Op{{Amount: 7200}, {Bucket: store.Bucket{Limit: store.Limit{Capacity: 7200, LeakRate: 2}}, Amount: 7200}},
@@ -57,7 +62,7 @@ func TestExpiry(t *testing.T) {
 	} {
 		for i := range c.ops {
 			c.ops[i].Key = c.name
-			if c.ops[i].Limit == (store.Limit{}) {
+			if c.ops[i].Limit == (store.Limit{}) && c.ops[i].Mode < store.Block {
 				c.ops[i].Limit = limit
 			}
 			do(t, s, c.ops[i])

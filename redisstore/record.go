@@ -8,7 +8,8 @@ import (
 )
 
 // parse decodes the text of a bucket, as decide.lua does: level, time, capacity, leak rate; and,
-// where there are any, held units and the end of the block. It reports whether the text is whole.
+// where there are any, held units and the end of the block. A bucket without a limit has nothing but
+// a block. parse reports whether the text is whole.
 func parse(raw string) (rec store.Record, whole bool) {
 	f := strings.Split(raw, " ")
 	if len(f) < 4 || len(f) > 6 {
@@ -35,8 +36,11 @@ func parse(raw string) (rec store.Record, whole bool) {
 		rec.BlockedUntil = micros(f[5])
 		whole = whole && rec.BlockedUntil != 0
 	}
-	return rec, whole && rec.Limit != store.Limit{}
+	return rec, whole && exists(&rec) && (rec.Limit != store.Limit{} || rec.Level+rec.Held == 0)
 }
+
+// exists reports whether a record is that of a bucket: it has had a limit, or has a block.
+func exists(r *store.Record) bool { return r.Limit != store.Limit{} || r.BlockedUntil != 0 }
 
 // parseTime decodes seconds since 1970 with six decimals, up to [store.MaxTime] on either side.
 func parseTime(text string) (us int64, ok bool) {

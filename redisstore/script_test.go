@@ -54,7 +54,7 @@ func TestScriptAgainstGo(t *testing.T) {
 			writes += wrote
 			for key, i := range b.number {
 				delete(model, key)
-				if rec := recs[i].Record; rec.Limit != (store.Limit{}) {
+				if rec := recs[i].Record; exists(&rec) {
 					model[key] = rec
 					existing++
 					if rec.Held > 0 {
@@ -195,10 +195,13 @@ func (g *generator) op(clock time.Time) store.Op {
 		case 1:
 			op.BlockFor = time.Duration(g.Int64N(1 << (10 + g.IntN(53))))
 		case 2:
-			op.BlockFor = math.MaxInt64
+			op.BlockFor = store.Never + time.Duration(g.IntN(4)-2)*time.Microsecond
 		}
 		if op.Mode == store.Block || op.Mode == store.Unblock {
 			op = store.Op{Bucket: op.Bucket, Mode: op.Mode, BlockFor: op.BlockFor}
+			if g.IntN(3) == 0 {
+				op.Limit = store.Limit{}
+			}
 			if op.Mode == store.Unblock {
 				op.BlockFor = 0
 			}
