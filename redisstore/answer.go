@@ -1,10 +1,8 @@
 package redisstore
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -13,8 +11,6 @@ import (
 )
 
 var (
-	errForeign = fmt.Errorf("%w: the key of the bucket holds a value of another type; remove that key, or choose "+
-		"another Options.Prefix", store.ErrCorrupt)
 	errDamaged = fmt.Errorf("%w: the key of the bucket holds a text that is no bucket; delete the bucket, "+
 		"or choose another Options.Prefix", store.ErrCorrupt)
 	errFailed = fmt.Errorf("%w: the server refused a write in the middle of a script", store.ErrUnknownOutcome)
@@ -25,11 +21,14 @@ var (
 // record is a bucket in an answer.
 type record struct {
 	store.Record
-	err error // why the bucket could not be decided on
+	err error // why the bucket could not be decided on, or written
+	// unwritten is set if the server refused to write this bucket, and has written others.
+	unwritten bool
 }
 
-// reply decodes the answer of decide.lua.
-func (b *batch) reply(reply []any) (clock int64, recs []record, err error) {
+// reply decodes the answer of decide.lua to a call.
+func (b *batch) reply(c *call, patience time.Duration) (clock int64, recs []record, err error) {
+	reply := c.reply
 	if len(reply) != 1+len(b.keys) {
 		return 0, nil, errFormat
 	}
@@ -45,8 +44,21 @@ func (b *batch) reply(reply []any) (clock int64, recs []record, err error) {
 			rec.Record, ok = parse(v)
 			whole = whole && ok
 		case redis.Error:
-			word, _, _ := strings.Cut(v.Error(), " ")
-			rec.err = cmp.Or(map[string]error{"DAMAGED": errDamaged, "WRONGTYPE": errForeign, "FAILED": errFailed}[word], errMoved)
+			switch meaning := read(v).verdict; {
+			case v.Error() == "DAMAGED":
+				rec.err = errDamaged
+			case c.script == crossScript && (meaning == redirect || meaning == split || meaning == again):
+				rec.err = errMoved
+			default:
+				rec.err = explain(nil, v, patience)
+			}
+		case []any:
+			rec.unwritten = true
+			if refusal, ok := v[0].(redis.Error); ok {
+				rec.err = explain(nil, refusal, patience)
+			} else {
+				whole = false
+			}
 		default:
 			whole = false
 		}
@@ -91,7 +103,11 @@ func (b *batch) decide(q *request, out *answer, clock int64, recs []record, maxS
 		if q.txn != nil {
 			found = append(found, &rec.Record)
 		}
-		if rec.err != nil && err != errMoved {
+		switch {
+		case rec.err == nil, err == errMoved:
+		case rec.unwritten && len(ops) > 1:
+			err = errFailed // others of the transaction may be written
+		default:
 			err = rec.err
 		}
 	}

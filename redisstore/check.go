@@ -28,12 +28,12 @@ import (
 func Check(ctx context.Context, client redis.UniversalClient, o *Options) ([]store.Finding, error) {
 	s, err := newStore(client, o)
 	if err != nil {
-		return nil, wrap("check", err)
+		return nil, wrap("check", explain(nil, err, 0))
 	}
 	defer func() { _ = s.Close() }()
 	k := &checker{s: s}
 	if err := s.primaries(ctx, func(c *redis.Client) error { return k.server(ctx, c) }); err != nil {
-		return nil, wrap("check", err)
+		return nil, wrap("check", cmp.Or(ctx.Err(), err))
 	}
 	return k.findings, nil
 }
@@ -86,6 +86,9 @@ func (k *checker) try(ctx context.Context, c *redis.Client) error {
 			}
 		}
 	}
+	if all, err := k.rights(ctx, c, key); !all {
+		return err
+	}
 	err := trial.Decide(ctx, k.s, key)
 	if err == nil {
 		return nil
@@ -95,16 +98,9 @@ func (k *checker) try(ctx context.Context, c *redis.Client) error {
 	errors.As(err, &failure)
 	switch {
 	case errors.As(err, &answer):
-		word, _, _ := strings.Cut(answer.Error(), " ")
-		known := answers[word]
-		if known.remedy == "" {
-			known.remedy = "see the table of errors in docs/redis.md"
-		}
-		if word == "NOPERM" {
-			known.remedy = k.grant(c)
-		}
-		k.add(store.Broken, cmp.Or(known.subject, "decision"),
-			fmt.Sprintf("%s failed: the server answered %s: %s", failure.Step, word, advice(answer.Error())), known.remedy)
+		known := read(answer)
+		k.add(store.Broken, cmp.Or(known.subject, "decision"), fmt.Sprintf("%s failed: %v", failure.Step, &serverError{answer, known}),
+			cmp.Or(known.remedy, "see the table of errors in docs/redis.md"))
 	case errors.Is(err, errFew):
 		k.add(store.Broken, "acknowledgement", failure.Error(), "start the replicas that Options.Replicas asks for, or ask for fewer; "+
 			"for Options.Synced, look at the server's log")
@@ -116,18 +112,54 @@ func (k *checker) try(ctx context.Context, c *redis.Client) error {
 	return nil
 }
 
-// grant returns the command that gives the user of a client its rights; see docs/redis.md.
-func (k *checker) grant(c *redis.Client) string {
-	rights := "+evalsha +eval +time +get +set +del +scan +config|get +info +ping +hello"
-	for _, more := range []struct {
-		needed bool
-		rights string
-	}{{k.s.cluster != nil, " +cluster|slots +asking"}, {k.s.o.Replicas > 0, " +wait"}, {k.s.o.Synced, " +waitaof"}} {
-		if more.needed {
-			rights += more.rights
+// rights finds out which rights the user lacks, by sending each command of the store on a key of its
+// own, and reports whether the user has all.
+func (k *checker) rights(ctx context.Context, c *redis.Client, key string) (all bool, err error) {
+	const script = "return 1"
+	name := k.s.name(key)
+	tries := [][]any{
+		{"eval", script, 1, name}, // the user may use the key, if it may send the next
+		{"eval", script, 0}, {"evalsha", slotScript.hash, 0}, {"time"}, {"get", name},
+		{"set", name, "0 0.000000 1 1", "ex", 1}, {"del", name}, {"scan", 0},
+	}
+	if k.s.cluster != nil {
+		tries = append(tries, []any{"asking"}, []any{"time"}) // ASKING holds for the next command
+	}
+	if k.s.o.Replicas > 0 {
+		tries = append(tries, []any{"wait", 0, 1})
+	}
+	if k.s.o.Synced {
+		tries = append(tries, []any{"waitaof", 0, 0, 1})
+	}
+	ctx, cancel := context.WithTimeout(ctx, k.s.o.CallTimeout)
+	defer cancel()
+	pipe := c.Pipeline()
+	var sent []*redis.Cmd
+	for _, words := range tries {
+		sent = append(sent, redis.NewCmd(ctx, words...))
+		_ = pipe.Process(ctx, once{sent[len(sent)-1]})
+	}
+	_, _ = pipe.Exec(ctx) // the commands have the errors
+	var missing []string
+	for i, cmd := range sent {
+		var answer redis.Error
+		if cmd.Err() != nil && !errors.As(cmd.Err(), &answer) {
+			return false, explain(nil, cmd.Err(), k.s.patience)
+		}
+		if right := "+" + cmd.Name(); redis.IsPermissionError(cmd.Err()) && !slices.Contains(missing, right) && i > 0 {
+			missing = append(missing, right)
 		}
 	}
-	return fmt.Sprintf("`ACL SETUSER %s ~%s* %s`, and the same in the file of the ACLs", user(c), k.s.o.Prefix, rights)
+	if redis.IsPermissionError(sent[0].Err()) && !redis.IsPermissionError(sent[1].Err()) {
+		missing = append([]string{"~" + k.s.o.Prefix + "*"}, missing...)
+	}
+	if missing == nil {
+		return true, nil
+	}
+	rights := strings.Join(missing, " ")
+	k.add(store.Broken, "rights", fmt.Sprintf("the user %s lacks %s", user(c), rights),
+		fmt.Sprintf("`ACL SETUSER %s %s`, and the same in the file of the ACLs", user(c), rights))
+	return false, nil
 }
 
 func user(c *redis.Client) string { return cmp.Or(c.Options().Username, "default") }
@@ -142,7 +174,7 @@ func (k *checker) state(ctx context.Context, c *redis.Client) error {
 	for _, name := range []string{"appendfsync", "cluster-require-full-coverage", "min-replicas-to-write", "no-appendfsync-on-rewrite"} {
 		got, err := ask(ctx, k.s, c, redis.NewMapStringStringCmd, "config", "get", name).Result()
 		if k.allowed(c, err, "CONFIG GET", "when it syncs its file, and how many replicas it asks for") != nil {
-			return explain(store.ErrUnavailable, err, k.s.patience)
+			return explain(nil, err, k.s.patience)
 		}
 		if config[name] = got[name]; err != nil {
 			break
@@ -224,7 +256,7 @@ func (k *checker) allowed(c *redis.Client, err error, command, question string) 
 	case err == nil || redis.IsLoadingError(err):
 		return nil
 	case !errors.As(err, &answer), redis.IsAuthError(err):
-		return explain(store.ErrUnavailable, err, k.s.patience)
+		return explain(nil, err, k.s.patience)
 	}
 	k.add(store.Unchecked, command, "the server does not let this user ask it "+question,
 		fmt.Sprintf("`ACL SETUSER %s +%s`, or run the check as an administrator", user(c), strings.ToLower(strings.ReplaceAll(command, " ", "|"))))

@@ -55,7 +55,7 @@ func (c *cluster) nodeOf(key string) (*node, error) {
 func (c *cluster) primary(key string) (*redis.Client, error) {
 	client, err := c.client.MasterForKey(context.Background(), key)
 	if err != nil {
-		return nil, fmt.Errorf("%w: the cluster has no primary for the bucket: %w", store.ErrUnavailable, err)
+		return nil, explain(nil, err, c.s.patience)
 	}
 	return client, nil
 }
@@ -81,7 +81,7 @@ func (c *cluster) primaries(ctx context.Context) (clients []*redis.Client, err e
 		err = ctx.Err()
 	}
 	if err != nil {
-		return nil, explain(store.ErrUnavailable, err, c.s.patience)
+		return nil, explain(nil, err, c.s.patience)
 	}
 	if len(all) == 0 {
 		return nil, fmt.Errorf("%w: the cluster has no primary", store.ErrUnavailable)

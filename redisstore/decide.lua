@@ -11,7 +11,8 @@
 -- (without it, iffits), amount, hold, ceiling, since (the time of the ceiling), block (microseconds,
 -- or -1: until the bucket is empty) and times: how often to carry it out, until it is refused. What
 -- is absent is 0.
--- The answer is the clock, and for each key the text that was there, or an error.
+-- The answer is the clock, and for each key the text that was there, or an error, or an array of the
+-- error of its write.
 -- Times are microseconds since 1970. A double holds all from -2^53 to forever exactly.
 local forever, none = 9007199254740992, -1 / 0 -- none: there is no block
 local never = 4611686018427387 -- a time of that many microseconds has no end
@@ -24,7 +25,10 @@ if #keys == 0 then
 end
 local clock, skew, txns = batch.clock, batch.skew, batch.txns
 if not clock then
-  local time = redis.call('TIME')
+  local time = pcall('TIME')
+  if time.err then
+    return time
+  end
   clock = time[1] * 1000000 + time[2]
 end
 
@@ -212,8 +216,8 @@ for n = 1, #txns do
   end
 end
 
--- The errors of writes are caught. So an error of the server means that nothing was applied.
-local any = false
+-- The errors of commands are caught. The script returns one only if it has written nothing.
+local any, failed = false, nil
 for i = 1, #keys do
   local r, key, done = recs[i], keys[i], nil
   if r and r.write and (r.limit or r.blocked ~= none) then
@@ -235,12 +239,10 @@ for i = 1, #keys do
   elseif r and r.write then
     done = pcall('DEL', key)
   end
-  local err = type(done) == 'table' and done.err
-  if err and not any then
-    return done
-  elseif err then
-    answer[i + 1] = {err = 'FAILED'}
+  if type(done) == 'table' and done.err then
+    answer[i + 1], failed = {done}, done
+  elseif done then
+    any = true
   end
-  any = any or done
 end
-return answer
+return not any and failed or answer

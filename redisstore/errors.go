@@ -1,11 +1,16 @@
 package redisstore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"net"
+	"regexp"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -27,9 +32,8 @@ const (
 	unknown                 // the server may have applied it
 )
 
-// judge reads the error of a call. decide.lua reads by redis.call before it writes, and catches
-// the errors of writes. So an error of a command means that nothing was applied, and only an
-// error of the script itself may come after a write.
+// judge reads the error of a call. decide.lua catches the errors of all commands, and returns one
+// only if nothing was applied. So only an error of Lua itself may come after a write.
 func (c *call) judge() verdict {
 	var answer redis.Error
 	if !errors.As(c.err, &answer) {
@@ -38,56 +42,52 @@ func (c *call) judge() verdict {
 		}
 		return unknown
 	}
-	word, _, _ := strings.Cut(answer.Error(), " ")
-	if meaning := answers[word].verdict; meaning != refused {
-		return meaning
+	meaning := read(answer).verdict
+	if meaning == noFlags && c.script != crossScript {
+		return refused
 	}
-	text := answer.Error()
-	if c.script == crossScript && (strings.Contains(text, "ompil") || strings.Contains(text, "flag") ||
-		word == "CROSSSLOT") {
-		return noFlags
-	}
-	switch {
-	case strings.Contains(text, "max number of clients"):
-		return again
-	case word == "ERR" && strings.Contains(text, "user_script") && !strings.Contains(text, "called from"):
-		return unknown
-	}
-	return refused
+	return meaning
 }
 
 // explainCall makes the error that callers see: a sentinel, the cause and the way out. It never
 // quotes text of the server in which a key could stand.
 func (s *Store) explainCall(c *call) error {
-	switch c.judge() {
-	case unknown:
+	switch meaning := c.judge(); {
+	case meaning == unknown:
 		return explain(store.ErrUnknownOutcome, c.err, s.patience)
-	case unsent:
-		return explain(store.ErrUnavailable, s.unconnected(c.err), s.patience)
+	case meaning == unsent:
+		return explain(nil, s.unconnected(c.err), s.patience)
+	case meaning == redirect && s.single != nil:
+		return errCluster
 	}
-	return explain(store.ErrUnavailable, c.err, s.patience)
+	return explain(nil, c.err, s.patience)
 }
 
-// explain is explainCall for an error that has been judged.
+// explain is explainCall for an error that has been judged. The sentinel is ErrUnknownOutcome, or nil
+// if nothing was applied: then the error says whether the server is out of reach or misconfigured.
 func explain(sentinel, err error, timeout time.Duration) error {
 	var answer redis.Error
 	switch {
-	case errors.Is(err, store.ErrUnavailable), errors.Is(err, store.ErrUnknownOutcome):
+	case err == nil, errors.Is(err, context.Canceled), errors.Is(err, store.ErrUnavailable),
+		errors.Is(err, store.ErrUnknownOutcome), errors.Is(err, store.ErrMisconfigured):
 		return err
 	case errors.As(err, &answer):
-		word, _, _ := strings.Cut(answer.Error(), " ")
-		return fmt.Errorf("%w: %w", sentinel, &serverError{answer, word, advice(answer.Error())})
+		known := read(answer)
+		return fmt.Errorf("%w: %w", cmp.Or(sentinel, known.class), &serverError{answer, known})
 	case errors.Is(err, redis.ErrClosed):
-		return fmt.Errorf("%w: the client is closed; close the store first, then the client", sentinel)
+		return fmt.Errorf("%w: the client is closed; close the store first, then the client", cmp.Or(sentinel, store.ErrMisconfigured))
 	case errors.Is(err, redis.ErrPoolTimeout), errors.Is(err, redis.ErrPoolExhausted):
-		return fmt.Errorf("%w: no connection of the client was free; make its PoolSize larger", sentinel)
+		return fmt.Errorf("%w: no connection of the client was free; make its PoolSize larger", cmp.Or(sentinel, store.ErrUnavailable))
 	case errors.Is(err, context.DeadlineExceeded), isTimeout(err):
 		// The deadline is the store's and not the caller's, so the context's error is not wrapped.
-		return fmt.Errorf("%w: no answer within %v; see Options.CallTimeout and the client's ReadTimeout", sentinel, timeout)
+		return fmt.Errorf("%w: no answer within %v; see Options.CallTimeout and the client's ReadTimeout",
+			cmp.Or(sentinel, store.ErrUnavailable), timeout)
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		return fmt.Errorf("%w: the server closed the connection", sentinel)
+		return fmt.Errorf("%w: the server closed the connection", cmp.Or(sentinel, store.ErrUnavailable))
+	case outOfReach(err):
+		return fmt.Errorf("%w: %w", cmp.Or(sentinel, store.ErrUnavailable), err)
 	}
-	return fmt.Errorf("%w: %w", sentinel, err)
+	return fmt.Errorf("%w: %w", cmp.Or(sentinel, store.ErrMisconfigured), err)
 }
 
 func isTimeout(err error) bool {
@@ -95,72 +95,109 @@ func isTimeout(err error) bool {
 	return errors.As(err, &t) && t.Timeout()
 }
 
-// serverError is an answer of the server. It says the first word of the answer only, since the rest
-// can quote a key.
-type serverError struct {
-	answer       redis.Error
-	word, advice string
+// outOfReach reports whether an error is one of the network. A TLS check that fails, an address
+// that is none and a socket that the process may not open are mistakes.
+func outOfReach(err error) bool {
+	var op *net.OpError
+	var addr *net.AddrError
+	var system syscall.Errno
+	return (errors.As(err, &op) && op.Op != "remote error" && !errors.As(err, &addr) || errors.As(err, &system)) &&
+		!errors.Is(err, fs.ErrPermission)
 }
 
-func (e *serverError) Error() string {
-	return "the server answered " + e.word + ": " + e.advice
+// serverError is an answer of the server. It says the mark of the answer only, since the rest can
+// quote a key.
+type serverError struct {
+	answer redis.Error
+	known
 }
+
+func (e *serverError) Error() string { return "the server answered " + e.mark + ": " + e.advice }
 
 // Unwrap returns the client's error, for its full text.
 func (e *serverError) Unwrap() error { return e.answer }
 
-// known is an answer of a server: its meaning, the advice for callers, and for [Check] the subject and
-// the remedy.
+// known is an answer of a server: its beginning, its meaning, its class, the advice for callers, and
+// for [Check] the subject and the remedy.
 type known struct {
+	mark string
 	verdict
+	class                   error
 	advice, subject, remedy string
 }
 
-// answers are those by their first words. Commands stand between backquotes; the tests run them.
-var answers = map[string]known{
-	"NOSCRIPT": {verdict: noScript},
-	"OOM": {
-		refused, "its memory is full; raise maxmemory, or remove keys", "maxmemory",
+// answers are those that the store knows. Any other is [store.ErrMisconfigured], so that no limit
+// opens by a mistake. Commands stand between backquotes; the tests run them.
+var answers = []known{
+	{mark: "NOSCRIPT", verdict: noScript, class: store.ErrUnavailable, advice: "it forgets its scripts at once"},
+	{
+		"OOM", refused, store.ErrUnavailable, "its memory is full; raise maxmemory, or remove keys", "maxmemory",
 		"remove keys; or `CONFIG SET maxmemory 0` if the machine has room, also in its configuration file",
 	},
-	"READONLY": {verdict: again, advice: "it is a replica, and decisions are made on the primary; connect to that, for instance through Sentinel"},
-	"LOADING":  {again, "it is loading its data after a start", "loading", "wait until the server has loaded its data"},
-	"BUSY":     {again, "somebody's script runs for too long; see SCRIPT KILL", "script", "`SCRIPT KILL`"},
-	"MISCONF": {
-		refused, "it cannot write its data to the disk; look at its log", "persistence",
+	{
+		mark: "READONLY", verdict: again, class: store.ErrUnavailable,
+		advice: "it is a replica, and decisions are made on the primary; connect to that, for instance through Sentinel",
+	},
+	{"LOADING", again, store.ErrUnavailable, "it is loading its data after a start", "loading", "wait until the server has loaded its data"},
+	{"BUSY", again, store.ErrUnavailable, "somebody's script runs for too long; see SCRIPT KILL", "script", "`SCRIPT KILL`"},
+	{mark: "Script killed", verdict: again, class: store.ErrUnavailable, advice: "somebody has sent SCRIPT KILL"},
+	{
+		"MISCONF", refused, store.ErrUnavailable, "it cannot write its data to the disk; look at its log", "persistence",
 		"make room on its disk, or mend its directory, and then `BGSAVE`",
 	},
-	"NOREPLICAS": {
-		refused, "it has fewer replicas than min-replicas-to-write asks for", "min-replicas-to-write",
+	{
+		"NOREPLICAS", refused, store.ErrUnavailable, "it has fewer replicas than min-replicas-to-write asks for", "min-replicas-to-write",
 		"start the replicas; or go on without, by `CONFIG SET min-replicas-to-write 0`",
 	},
-	"CLUSTERDOWN": {verdict: again, advice: "the primary of the bucket is down, and no replica has taken over yet"},
-	"MASTERDOWN":  {verdict: again, advice: "the primary of the bucket is down, and no replica has taken over yet"},
-	"TRYAGAIN":    {verdict: split, advice: "the buckets of the call are moving to another server of the cluster"},
-	"MOVED":       {verdict: redirect, advice: "the bucket moves from server to server faster than the client follows"},
-	"ASK":         {verdict: redirect, advice: "the bucket moves from server to server faster than the client follows"},
-	"NOAUTH":      {refused, "check the user and the password", "password", "give the client the user and the password"},
-	"WRONGPASS":   {refused, "check the user and the password", "password", "give the client the user and the password"},
-	"NOPERM":      {refused, "grant the user the commands and the key pattern that docs/redis.md lists", "rights", ""},
+	{mark: "max number of clients", verdict: again, class: store.ErrUnavailable, advice: adviceClients},
+	{mark: "CLUSTERDOWN", verdict: again, class: store.ErrUnavailable, advice: adviceDown},
+	{mark: "MASTERDOWN", verdict: again, class: store.ErrUnavailable, advice: adviceDown},
+	{mark: "TRYAGAIN", verdict: split, class: store.ErrUnavailable, advice: "the buckets of the call are moving to another server of the cluster"},
+	{mark: "MOVED", verdict: redirect, class: store.ErrUnavailable, advice: adviceMoved},
+	{mark: "ASK", verdict: redirect, class: store.ErrUnavailable, advice: adviceMoved},
+	{mark: "Script attempted to", verdict: redirect, class: store.ErrUnavailable, advice: adviceMoved},
+	{"NOAUTH", refused, store.ErrMisconfigured, advicePassword, "password", remedyPassword},
+	{"WRONGPASS", refused, store.ErrMisconfigured, advicePassword, "password", remedyPassword},
+	{mark: "NOPERM", class: store.ErrMisconfigured, advice: adviceRights, subject: "rights"},
+	{mark: "ACL failure in script", class: store.ErrMisconfigured, advice: adviceRights, subject: "rights"},         // from Redis 7.2 on
+	{mark: "The user executing the script", class: store.ErrMisconfigured, advice: adviceRights, subject: "rights"}, // before
+	{mark: "unknown command", class: store.ErrMisconfigured, advice: adviceCommand},
+	{mark: "Unknown Redis command", class: store.ErrMisconfigured, advice: adviceCommand},
+	{mark: "syntax error", class: store.ErrMisconfigured, advice: "the server is older than Redis 6.2"},
+	{mark: "This instance has cluster support disabled", class: store.ErrMisconfigured, advice: "it is no cluster; make the client by redis.NewClient"},
+	{mark: "WRONGTYPE", class: store.ErrCorrupt, advice: "the key of the bucket holds a value of another type; remove that key, or choose another Options.Prefix"},
+	{mark: "CROSSSLOT", verdict: noFlags, class: store.ErrMisconfigured, advice: adviceOther},
+	{mark: "Error compiling script", verdict: noFlags, class: store.ErrMisconfigured, advice: adviceOther},
+	{mark: "Unexpected flag in script shebang", verdict: noFlags, class: store.ErrMisconfigured, advice: adviceOther},
+	{mark: "user_script", verdict: unknown, class: store.ErrUnknownOutcome, advice: adviceOther},          // an error of Lua, from Redis 7 on
+	{mark: "Error running script", verdict: unknown, class: store.ErrUnknownOutcome, advice: adviceOther}, // before
 }
 
-// advice returns the way out for an answer of the server.
-func advice(text string) string {
-	word, _, _ := strings.Cut(text, " ")
-	if known := answers[word].advice; known != "" {
-		return known
-	}
-	for part, advice := range map[string]string{
-		"max number of clients":    "it has no connection left; make the client's PoolSize smaller, or raise maxclients",
-		"nknown":                   "a command that docs/redis.md lists is renamed or disabled, or the server is older than Redis 6.2",
-		"syntax error":             "the server is older than Redis 6.2",
-		"cluster support disabled": "it is no cluster; make the client by redis.NewClient",
-	} {
-		if strings.Contains(text, part) {
-			return advice
+// The advice and the remedy of several answers.
+const (
+	adviceClients  = "it has no connection left; make the client's PoolSize smaller, or raise maxclients"
+	adviceDown     = "the primary of the bucket is down, and no replica has taken over yet"
+	adviceMoved    = "the bucket moves from server to server faster than the client follows"
+	advicePassword = "check the user and the password"
+	remedyPassword = "give the client the user and the password"
+	adviceRights   = "grant the user the commands and the key pattern that docs/redis.md lists"
+	adviceCommand  = "a command that docs/redis.md lists is renamed or disabled, or the server is older than Redis 6.2"
+	adviceOther    = "see the wrapped error for its words"
+)
+
+// inScript is the beginning of an error of a command in a script, before Redis 7.
+var inScript = regexp.MustCompile(`^@user_script: ?[0-9]+: -?`)
+
+// read finds an answer among those that are known, by its beginning: the rest can quote a key.
+func read(answer redis.Error) known {
+	text := strings.TrimPrefix(inScript.ReplaceAllString(answer.Error(), ""), "ERR ")
+	for _, k := range answers {
+		if rest, ok := strings.CutPrefix(text, k.mark); ok && (rest == "" || strings.IndexByte(" :'", rest[0]) >= 0) {
+			return k
 		}
 	}
-	return "see the wrapped error for its words"
+	word, _, _ := strings.Cut(answer.Error(), " ")
+	return known{mark: word, class: store.ErrMisconfigured, advice: adviceOther}
 }
 
 // onlyRead explains the error of a call that writes nothing: nothing was applied, however it ended.

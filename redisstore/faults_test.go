@@ -177,8 +177,8 @@ func TestRenamedCommands(t *testing.T) {
 			switch {
 			case c.works && (err != nil || !strings.Contains(log.String(), c.command)):
 				t.Errorf("%v; want the fill done and a log line about %s, have %q", err, c.command, log.String())
-			case !c.works && (!errors.Is(err, store.ErrUnavailable) || !strings.Contains(err.Error(), "docs/redis.md")):
-				t.Errorf("%v; want ErrUnavailable and where to look", err)
+			case !c.works && (!errors.Is(err, store.ErrMisconfigured) || !strings.Contains(err.Error(), "docs/redis.md")):
+				t.Errorf("%v; want ErrMisconfigured and where to look", err)
 			}
 			if got := content(); !c.works && got != before {
 				t.Errorf("the bucket is %q, and was %q; want nothing applied", got, before)

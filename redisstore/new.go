@@ -20,7 +20,8 @@ import (
 //
 // New asks the server, or each primary of the cluster, for its version and its eviction policy. It
 // fails if a server cannot be reached, is older than Redis 6.2, or evicts keys when its memory is
-// full; see [Options.AllowEviction]. If a server forbids the question, New logs that and goes on.
+// full; see [Options.AllowEviction]. If a server forbids the question, New logs that and goes on. The
+// error is [store.ErrUnavailable] if the server is out of reach, and else [store.ErrMisconfigured].
 //
 // New refuses a client that waits for an answer for longer than [Options.CallTimeout], because it
 // does without ContextTimeoutEnabled and has a longer ReadTimeout or WriteTimeout, or none.
@@ -31,12 +32,12 @@ import (
 func New(client redis.UniversalClient, o *Options) (*Store, error) {
 	s, err := newStore(client, o)
 	if err != nil {
-		return nil, wrap("new", err)
+		return nil, wrap("new", explain(nil, err, 0))
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), s.o.CallTimeout)
 	defer cancel()
 	if err := s.primaries(ctx, func(c *redis.Client) error { return s.check(ctx, c) }); err != nil {
-		return nil, wrap("new", err)
+		return nil, wrap("new", explain(nil, err, s.patience))
 	}
 	return s, nil
 }
@@ -83,6 +84,9 @@ func newStore(client redis.UniversalClient, o *Options) (*Store, error) {
 	return s, nil
 }
 
+// errCluster is the error of a client for one server whose server is part of a cluster.
+var errCluster = fmt.Errorf("%w: the server is part of a cluster; make the client by redis.NewClusterClient", store.ErrMisconfigured)
+
 // noEviction is the only maxmemory-policy that never removes a bucket.
 const noEviction = "noeviction"
 
@@ -93,10 +97,10 @@ func (s *Store) check(ctx context.Context, c *redis.Client) error {
 	policy := info["maxmemory_policy"]
 	switch answer := redis.Error(nil); {
 	case err != nil && (!errors.As(err, &answer) || redis.IsAuthError(err)):
-		return explain(store.ErrUnavailable, err, s.patience)
+		return err
 	case err != nil:
 		s.o.Logger.Warn(backend+": could not ask the server its version, and whether it evicts keys", "command", "INFO",
-			"error", explain(store.ErrUnavailable, err, s.patience))
+			"error", explain(nil, err, s.patience))
 		return nil
 	case s.o.Synced && info["aof_enabled"] == "0":
 		return errors.New("Options.Synced needs an append-only file, and the server's appendonly is no")
@@ -110,7 +114,7 @@ func (s *Store) check(ctx context.Context, c *redis.Client) error {
 // checkVersion reads the answer to INFO. Valkey reports the version of Redis that it replaces.
 func (s *Store) checkVersion(info map[string]string) error {
 	if s.cluster == nil && cmp.Or(info["redis_mode"], info["server_mode"]) == "cluster" {
-		return errors.New("the server is part of a cluster; make the client by redis.NewClusterClient")
+		return errCluster
 	}
 	var major, minor int
 	version := info["redis_version"]

@@ -53,6 +53,7 @@ func TestNewRefuses(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), c.says) || !strings.HasPrefix(err.Error(), "redisstore: new: ") {
 			t.Errorf("%s: %v; want an error of redisstore that says %q", c.name, err, c.says)
 		}
+		classed(t, c.name, err, store.ErrMisconfigured, c.says)
 		if s != nil {
 			t.Errorf("%s: a store beside an error", c.name)
 		}

@@ -140,7 +140,7 @@ func (s *Store) call(b *batch, form *script) *call {
 		us := s.o.Clock().UnixMicro()
 		if us < -store.MaxTime || us > store.MaxTime {
 			b.fail(fmt.Errorf("%w: Options.Clock reads the year %d; it must be from 1685 to 2254",
-				store.ErrUnavailable, time.UnixMicro(us).UTC().Year()))
+				store.ErrMisconfigured, time.UnixMicro(us).UTC().Year()))
 			return nil
 		}
 		clock = &us
@@ -151,7 +151,7 @@ func (s *Store) call(b *batch, form *script) *call {
 
 // answer answers the requests of a batch from the reply to its call.
 func (s *Store) answer(b *batch, c *call) (elsewhere []*fillRequest) {
-	clock, recs, err := b.reply(c.reply)
+	clock, recs, err := b.reply(c, s.patience)
 	if err != nil {
 		b.fail(err)
 		return nil

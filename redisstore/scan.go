@@ -36,7 +36,7 @@ func (s *Store) scan(ctx context.Context, prefix string, f func(keys []string) e
 				if ctx.Err() != nil {
 					return ctx.Err()
 				}
-				return explain(store.ErrUnavailable, err, s.patience)
+				return explain(nil, err, s.patience)
 			}
 			for i := range names {
 				if names[i] = strings.TrimPrefix(names[i], s.o.Prefix); s.o.EncodeBraces {

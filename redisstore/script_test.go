@@ -38,7 +38,7 @@ func TestScriptAgainstGo(t *testing.T) {
 			if c.err != nil {
 				t.Fatalf("step %d: %v", step, c.err)
 			}
-			at, recs, err := b.reply(c.reply)
+			at, recs, err := b.reply(c, 0)
 			must(t, err)
 			for key, i := range b.number {
 				want, there := model[key]

@@ -150,7 +150,7 @@ func (s *Store) remove(ctx context.Context, mode store.Mode, keys []string) (rem
 		}
 	}
 	if err != nil && done && !errors.Is(err, store.ErrUnknownOutcome) {
-		err = fmt.Errorf("%w: some buckets were removed and others not: %w", store.ErrUnknownOutcome, err)
+		err = fmt.Errorf("%w: some buckets were removed and others not: %s", store.ErrUnknownOutcome, err.Error()) // one class
 	}
 	return removed, err
 }
