@@ -1,7 +1,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help quick test test-32 lint cross fuzz torture soak itest browser release-check nightly vuln
+.PHONY: help quick test test-32 lint cross fuzz torture outage soak itest browser release-check nightly vuln
 .PHONY: bench bench-memory bench-bolt bench-peers bench-check bench-accept bench-spend pictures demo
 
 GO ?= go
@@ -70,6 +70,9 @@ pictures: ## draw every picture of docs anew
 torture: ## for hours: 10^6 random operations per store, a million keys, a thousand kills; then every harness of lab
 	BRIM_TORTURE=1 $(PGTEST) $(GO) test -race -count 1 -timeout 4h ./...
 	BRIM_TORTURE=1 $(PGTEST) $(GO) -C lab test -count 1 -p 1 -v -timeout 4h $$($(GO) -C lab list ./... | grep -vE '/(itest|browser|release|soak)$$')
+
+outage: ## what passes beyond a limit while a store is slow or down and clients hang up, in ten minutes; OUT=FILE keeps JSON
+	BRIM_TORTURE=1 $(PGTEST) $(GO) -C lab test -count 1 -v -timeout 1h ./outage $(if $(OUT),-out $(abspath $(OUT)))
 
 soak: ## a subject at full load for SOAK, 4h by default: no resource may grow; each day another one, or SOAK_OF=bolt
 	SOAK=$${SOAK:-4h} $(GO) -C lab test -count 1 -v -timeout 24h ./soak

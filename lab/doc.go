@@ -8,7 +8,9 @@
 //   - sched runs the goroutines of combine, relaxed stores, local, queue and the Shaper in
 //     random orders,
 //   - lin checks histories of concurrent calls on every backend, under faults of its
-//     server, its connections, its clients and its clock.
+//     server, its connections, its clients and its clock,
+//   - outage counts the units that pass beyond a limit while a store is slow or down, and clients
+//     hang up.
 //
 // Every harness also runs against defects that are built in, and must find each of them.
 //

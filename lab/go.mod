@@ -5,12 +5,14 @@ go 1.26.0
 replace (
 	github.com/brimgo/brim => ../
 	github.com/brimgo/brim/cmd/brim => ../cmd/brim
+	github.com/brimgo/brim/grpclimit => ../grpclimit
 	github.com/brimgo/brim/observe/prombrim => ../observe/prombrim
 )
 
 require (
 	github.com/anishathalye/porcupine v1.3.1
 	github.com/brimgo/brim v0.0.0
+	github.com/brimgo/brim/grpclimit v0.0.0
 	github.com/brimgo/brim/observe/prombrim v0.0.0
 	github.com/chromedp/cdproto v0.159.0
 	github.com/chromedp/chromedp v0.23.0
@@ -42,6 +44,7 @@ require (
 	go.uber.org/ratelimit v0.3.1
 	golang.org/x/mod v0.42.0
 	golang.org/x/time v0.16.0
+	google.golang.org/grpc v1.85.0
 	gorm.io/driver/postgres v1.6.3
 	gorm.io/gorm v1.31.2
 )
@@ -166,6 +169,7 @@ require (
 	golang.org/x/sync v0.24.0 // indirect
 	golang.org/x/sys v0.49.0 // indirect
 	golang.org/x/text v0.43.0 // indirect
+	google.golang.org/genproto/googleapis/rpc v0.0.0-20261019180522-ce908d29299b // indirect
 	google.golang.org/protobuf v1.36.12 // indirect
 	gopkg.in/yaml.v3 v3.0.1 // indirect
 	pgregory.net/rapid v1.3.0 // indirect
