@@ -177,16 +177,16 @@ func accepted(res store.Result) bool {
 
 // asked are the operations of transactions as lock.sql takes them.
 type asked struct {
-	keys              []string
-	txns              []int32
-	needs             []pgtype.Float8
-	capacities, rates []float64
+	keys         []string
+	txns         []int32
+	needs, rates []pgtype.Float8
+	capacities   []float64
 }
 
 // newAsked lets the snapshot refuse an operation only where the answer depends on the row alone:
-// no other operation of the batch makes room in it, and a refusal sets no penalty. It lets the snapshot
-// leave alone a drain only if all operations on the row are drains. It leaves out the transactions that
-// ask in mode Ask: they lock no row.
+// no other operation of the batch makes room in it. It lets the snapshot leave alone a drain only if all
+// operations on the row are drains. It leaves out the transactions that ask in mode Ask: they lock no
+// row.
 func newAsked(txns []store.Txn) asked {
 	var a asked
 	mixed := make(map[string]bool) // keys with an operation that makes room, and with one that does not
@@ -202,13 +202,14 @@ func newAsked(txns []store.Txn) asked {
 			before, again := drained[op.Key]
 			mixed[op.Key] = mixed[op.Key] || !plain && !drain || again && before != drain
 			drained[op.Key] = drain
-			need := pgtype.Float8{Float64: op.Amount + op.Hold, Valid: op.BlockFor == 0 && op.Amount+op.Hold != 0}
+			need := pgtype.Float8{Float64: op.Amount + op.Hold, Valid: op.Amount+op.Hold != 0}
+			rate := pgtype.Float8{Float64: op.LeakRate, Valid: op.BlockFor == 0}
 			capacity := op.Capacity
 			if op.Ceiling != 0 { // one that sinks refuses more than this, but never less
 				capacity = min(capacity, op.Ceiling)
 			}
 			a.keys, a.txns, a.needs = append(a.keys, op.Key), append(a.txns, int32(i)), append(a.needs, need)
-			a.capacities, a.rates = append(a.capacities, capacity), append(a.rates, op.LeakRate)
+			a.capacities, a.rates = append(a.capacities, capacity), append(a.rates, rate)
 		}
 	}
 	for i, key := range a.keys {

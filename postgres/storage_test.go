@@ -5,6 +5,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
@@ -139,6 +140,14 @@ func TestRefusalsWriteNothing(t *testing.T) {
 			}
 		}
 	}
+	blocked := func(i int64) store.Bucket {
+		return store.Limit{Capacity: 100, LeakRate: 1e-6}.For(fmt.Sprint("blocked/", i%10))
+	}
+	for i := range int64(10) {
+		fill(t, s, op(blocked(i), 100, store.IfFits))
+		fill(t, s, store.Op{Bucket: store.Bucket{Key: blocked(i).Key}, BlockFor: time.Hour, Mode: store.Block})
+	}
+	faster := func(b store.Bucket) store.Bucket { b.LeakRate *= 2; return b }
 	for _, c := range []struct {
 		name  string
 		calls func(t *testing.T, n int64, f func(i int64) error)
@@ -165,6 +174,18 @@ func TestRefusalsWriteNothing(t *testing.T) {
 				err = fmt.Errorf("not refused: %+v", results[0])
 			}
 			return err
+		}},
+		{"64 penalties of a blocked bucket", concurrently, func(int64) error {
+			return refused(store.Op{Bucket: blocked(0), Amount: 1, BlockFor: time.Minute})
+		}},
+		{"penalties of blocked buckets, refused for ever", concurrently, func(i int64) error {
+			return refused(store.Op{Bucket: blocked(i), Amount: 101, BlockFor: time.Minute})
+		}},
+		{"holds with a penalty, at another rate", concurrently, func(i int64) error {
+			return refused(store.Op{Bucket: faster(blocked(i)), Hold: 1, BlockFor: store.UntilEmpty})
+		}},
+		{"another rate of a blocked bucket", concurrently, func(i int64) error {
+			return refused(op(faster(blocked(i)), 1, store.IfFits))
 		}},
 		{"questions refused", alone, func(i int64) error { return refused(op(full(i), 1, store.Ask)) }},
 		{"64 questions refused", concurrently, func(i int64) error { return refused(op(full(i), 1, store.Ask)) }},
@@ -218,8 +239,8 @@ func TestRefusalsWriteNothing(t *testing.T) {
 			}
 		})
 	}
-	if n := scalar[int](t, pool, "SELECT count(*) FROM brim.buckets"); n != 200 {
-		t.Errorf("%d rows, want the 200 that were filled", n)
+	if n := scalar[int](t, pool, "SELECT count(*) FROM brim.buckets"); n != 210 {
+		t.Errorf("%d rows, want the 210 that were filled", n)
 	}
 	rates := [2]store.Bucket{full(0), full(0)}
 	rates[1].LeakRate *= 2

@@ -14,7 +14,7 @@
 -- $2 the number of its transaction
 -- $3 the units that must fit, a negative number for a drain, or null where the row must be locked
 -- $4 the capacity, or the ceiling where that is less
--- $5 the leak rate
+-- $5 the leak rate, or null where a refusal sets a penalty
 -- $6 the clock, or null for the server's
 -- $7 how far ahead of the clock a stored time may be
 -- $8 the lock_timeout in milliseconds, or null
@@ -29,11 +29,13 @@ WITH c AS MATERIALIZED (
            u.need IS NOT NULL
            AND CASE WHEN u.need < 0::float8
                         THEN s.key IS NULL OR s.atime - c.now <= $7::interval AND {{leaked(s, c.now)}} = 0::float8
-                    WHEN s.key IS NULL THEN u.need > u.capacity
+                    WHEN s.key IS NULL THEN u.rate IS NOT NULL AND u.need > u.capacity
                     ELSE s.atime - c.now <= $7::interval
-                         AND (s.leak_rate = u.rate OR u.need > u.capacity)  -- else the refusal changes the rate
-                         AND (s.blocked_until > GREATEST(c.now, s.atime)
-                              OR NOT {{fits(s, c.now, u.need, u.capacity)}}) END AS refused
+                         -- A block refuses without a look at the rest, and the refusal writes nothing. Where there
+                         -- is none, the refusal may write a penalty, or another rate.
+                         AND (COALESCE(s.blocked_until > GREATEST(c.now, s.atime), false)
+                              OR u.rate IS NOT NULL AND (s.leak_rate = u.rate OR u.need > u.capacity)
+                                 AND NOT {{fits(s, c.now, u.need, u.capacity)}}) END AS refused
     FROM c
          CROSS JOIN (SELECT $1::text[] AS k, $2::int4[] AS t, $3::float8[] AS n, $4::float8[] AS c,
                             $5::float8[] AS r OFFSET 0) AS a
