@@ -2,7 +2,6 @@ package migrations
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -15,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/brimgo/brim/internal/pgname"
+	"github.com/brimgo/brim/internal/pgrun"
 	"github.com/brimgo/brim/store"
 )
 
@@ -28,7 +28,7 @@ import (
 // ends, Up asks the server to stop, and returns the error of the context. After an error the
 // schema is at some version in between, and another call of Up continues from there. Errors are
 // [ErrLocked], [ErrPrivilege], [ErrReadOnly], [ErrNewer] for a newer schema whose migration was
-// cut short, and [store.ErrUnavailable].
+// cut short, and others that match [store.ErrUnavailable] or [store.ErrMisconfigured].
 func Up(ctx context.Context, pool *pgxpool.Pool, o *Options) error {
 	return fail("up", apply(ctx, pool, o, true))
 }
@@ -77,7 +77,7 @@ func apply(ctx context.Context, pool *pgxpool.Pool, o *Options, up bool) error {
 		return explain(ctx, err, p)
 	}
 	defer s.close()
-	return explain(ctx, r.run(ctx, s), p)
+	return explain(ctx, pgrun.OnStandby(s.conn.PgConn(), unwrapMigrate(r.run(ctx, s))), p)
 }
 
 // done reports whether there is nothing to do at v. Only a caller with the lock may judge a
@@ -160,10 +160,11 @@ func (r *runner) mayProceed(ctx context.Context, s *session, v version) error {
 	case err != nil || !spent:
 		return err
 	case r.up:
-		return fmt.Errorf("the ledger has rows, and lacks the tables %s: bring them back from a backup; to lose what was "+
-			"spent, run the output of \"brim migrate sql\"", strings.Join(v.missing, ", "))
+		return fmt.Errorf("%w: the ledger has rows, and lacks the tables %s: bring them back from a backup; to lose what was "+
+			"spent, run the output of \"brim migrate sql\"", store.ErrMisconfigured, strings.Join(v.missing, ", "))
 	}
-	return errors.New("the ledger has rows, and its tables would be deleted with them; set Options.DropLedger to lose what was spent")
+	return fmt.Errorf("%w: the ledger has rows, and its tables would be deleted with them; set Options.DropLedger to lose what was spent",
+		store.ErrMisconfigured)
 }
 
 // createSchema creates the schema before the first migration, because golang-migrate puts its

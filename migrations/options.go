@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/brimgo/brim/internal/pgname"
+	"github.com/brimgo/brim/store"
 )
 
 // DefaultLockTimeout is the default of Options.LockTimeout.
@@ -52,13 +53,13 @@ func newPlan(o *Options) (plan, error) {
 	}
 	names, err := pgname.New(o.Schema, o.Table)
 	if err != nil {
-		return plan{}, err
+		return plan{}, fmt.Errorf("%w: %w", store.ErrMisconfigured, err)
 	}
 	p := plan{Names: names, unlogged: o.Unlogged, dropLedger: o.DropLedger, lockTimeout: o.LockTimeout, log: o.Logger}
 	switch {
 	case p.lockTimeout < 0:
-		return plan{}, fmt.Errorf("lock timeout is %v; it must be positive, or 0 for %v", p.lockTimeout,
-			DefaultLockTimeout)
+		return plan{}, fmt.Errorf("%w: lock timeout is %v; it must be positive, or 0 for %v", store.ErrMisconfigured,
+			p.lockTimeout, DefaultLockTimeout)
 	case p.lockTimeout == 0:
 		p.lockTimeout = DefaultLockTimeout
 	case p.lockTimeout < time.Millisecond:

@@ -65,7 +65,8 @@ func Partition(ctx context.Context, pool *pgxpool.Pool, every Period, ahead int,
 	case pool == nil:
 		err = store.ErrClosed
 	case every != Day && every != Week && every != Month || ahead < 0:
-		err = fmt.Errorf("the period is %q and %d are ahead; a period is day, week or month, and 0 or more are ahead", every, ahead)
+		err = fmt.Errorf("%w: the period is %q and %d are ahead; a period is day, week or month, and 0 or more are ahead",
+			store.ErrMisconfigured, every, ahead)
 	}
 	k := &keeper{plan: p, pool: pool, every: every, ahead: ahead}
 	for _, step := range [...]func(context.Context, pgx.Tx, state) (bool, error){k.create, k.drop, k.clear} {

@@ -61,6 +61,9 @@ func Check(ctx context.Context, pool *pgxpool.Pool, o *Options) ([]store.Finding
 		k.undecided = slices.ContainsFunc(k.Findings[n:], func(f store.Finding) bool { return f.Severity == store.Broken })
 		return err
 	})
+	if k.Unfit(err) {
+		return k.Findings, nil
+	}
 	if err == nil && !k.undecided {
 		err = k.commit(ctx, pool, options)
 	}
@@ -107,7 +110,6 @@ func (k *checker) commit(ctx context.Context, pool *pgxpool.Pool, o Options) err
 type settings struct {
 	synchronousCommit, standbyNames, fsync, fullPageWrites, readOnly, autovacuum string
 	replica                                                                      bool
-	ours                                                                         bool // pg_catalog comes first on the search_path
 }
 
 // server judges the settings of the server and of the session.
@@ -119,7 +121,7 @@ func (k *checker) server(ctx context.Context) error {
 	before := time.Now()
 	err := k.Conn.QueryRow(ctx, k.sql("check_server"), pgrun.Plain).
 		Scan(&k.User, &number, &version, &now, &s.synchronousCommit, &s.standbyNames, &s.fsync, &s.fullPageWrites, &s.readOnly,
-			&s.autovacuum, &s.replica, &s.ours)
+			&s.autovacuum, &s.replica)
 	if err != nil {
 		return err
 	}
@@ -212,10 +214,6 @@ func (k *checker) settings(s settings) {
 	}
 	if s.fullPageWrites != "on" {
 		k.Add(store.Broken, "full_page_writes", damage, setSystem("full_page_writes"))
-	}
-	if !s.ours {
-		k.Add(store.Broken, "search_path", "it lists a schema before pg_catalog, whose operators and functions would decide",
-			k.alter("search_path", `"$user", public`))
 	}
 	if s.autovacuum != "on" {
 		k.Add(store.Warning, "autovacuum", "it is off: the table grows for ever", setSystem("autovacuum"))

@@ -61,13 +61,16 @@ func clientAuth(t *testing.T, server *pgtest.Server, line string) {
 	})
 }
 
-// TestRefusedByTheServer makes calls that cannot work. Every call must fail with an error that
-// names the way out, and no error may contain the key.
-func TestRefusedByTheServer(t *testing.T) {
+// TestClasses makes calls that cannot work, by each fault for real. Every call must fail with the
+// class of the fault and name the way out, and no error may contain the key. The other faults have
+// tests of their own: TestReadOnly, TestRowHeldForTooLong, TestOneBadCallFailsAlone.
+func TestClasses(t *testing.T) {
 	leakFree(t)
 	server := pgtest.NewServer(t)
 	admin := server.Pool(t)
 	migrateOn(t, admin)
+	migrateTo(t, admin, "locked")
+	migrateTo(t, admin, "older")
 	for _, sql := range []string{
 		"CREATE ROLE limited LOGIN PASSWORD 'right'",
 		"CREATE ROLE stranger LOGIN",
@@ -75,7 +78,14 @@ func TestRefusedByTheServer(t *testing.T) {
 		"GRANT USAGE ON SCHEMA brim TO reader",
 		"GRANT SELECT ON brim.buckets TO reader",
 		"CREATE ROLE crowded LOGIN CONNECTION LIMIT 0",
+		"CREATE ROLE secured LOGIN",
+		"GRANT USAGE ON SCHEMA locked TO secured",
+		"GRANT SELECT, INSERT, UPDATE, DELETE ON locked.buckets TO secured",
+		"CREATE ROLE foreigner LOGIN",
+		"ALTER ROLE foreigner SET client_encoding = LATIN1",
+		"ALTER TABLE older.buckets DROP COLUMN blocked_until",
 		"CREATE SCHEMA bare",
+		"CREATE DATABASE latin ENCODING LATIN1 LOCALE 'C' TEMPLATE template0",
 	} {
 		execute(t, admin, sql)
 	}
@@ -89,51 +99,84 @@ func TestRefusedByTheServer(t *testing.T) {
 		u.Path = "/" + database
 		return u.String()
 	}
+	tls := func(mode string) string { return strings.Replace(server.URL(), "sslmode=disable", "sslmode="+mode, 1) }
+	const passes, ours = "passes", "ours"
 	everything := append(slices.Clone(looks), writes...)
 	for _, c := range []struct {
 		name, url, schema string
 		calls             []string
+		class             string
 		words             []string
 	}{
-		{"nobody listens", "postgres://postgres@127.0.0.1:1/postgres?sslmode=disable", "", everything, []string{"127.0.0.1", "connect"}},
-		{"wrong password", as("limited", "wrong", "postgres"), "", everything, []string{"28P01", "limited", "check the user and the password"}},
-		{"unknown user", as("nobody", "", "postgres"), "", everything, []string{"28000", "nobody", "check the user"}},
-		{"unknown database", as("postgres", "", "elsewhere"), "", everything, []string{"3D000", "elsewhere"}},
-		{"too many connections", as("crowded", "", "postgres"), "", everything, []string{"53300", "pool"}},
-		{"no schema", server.URL(), "missing", everything, []string{"missing", `run "brim migrate up"`}},
-		{"no table", server.URL(), "bare", everything, []string{"bare", `run "brim migrate up"`}},
-		{"no privilege at all", as("stranger", "", "postgres"), "", everything, []string{"42501", "brim", "grant"}},
-		{"no privilege to write", as("reader", "", "postgres"), "", writes, []string{"42501", "buckets", "grant"}},
+		{"nobody listens", "postgres://postgres@127.0.0.1:1/postgres?sslmode=disable", "", everything, passes, []string{"127.0.0.1", "connect"}},
+		{"no such host", "postgres://postgres@nowhere.invalid/postgres?sslmode=disable", "", everything, passes, []string{"nowhere.invalid"}},
+		{"wrong password", as("limited", "wrong", "postgres"), "", everything, ours, []string{"28P01", "limited", "check the user and the password"}},
+		{"unknown user", as("nobody", "", "postgres"), "", everything, ours, []string{"28000", "nobody", "check the user"}},
+		{"unknown database", as("postgres", "", "elsewhere"), "", everything, ours, []string{"3D000", "elsewhere"}},
+		{"too many connections", as("crowded", "", "postgres"), "", everything, passes, []string{"53300", "pool"}},
+		{"a server without TLS", tls("require"), "", everything, ours, []string{"refused TLS"}},
+		{"a server without TLS, verified", tls("verify-full"), "", everything, ours, []string{"refused TLS"}},
+		{"no schema", server.URL(), "missing", everything, ours, []string{"missing", `run "brim migrate up"`}},
+		{"no table", server.URL(), "bare", everything, ours, []string{"bare", `run "brim migrate up"`}},
+		{"no column", server.URL(), "older", everything, ours, []string{"42703", `run "brim migrate up"`}},
+		{"no privilege at all", as("stranger", "", "postgres"), "", everything, ours, []string{"42501", "brim", "grant"}},
+		{"no privilege to write", as("reader", "", "postgres"), "", writes, ours, []string{"42501", "buckets", "grant"}},
+		{"LATIN1 in the connection string", tune(server.URL(), "client_encoding=LATIN1"), "", everything, ours, []string{"client_encoding", "LATIN1"}},
+		{"LATIN1 of the role", as("foreigner", "", "postgres"), "", everything, ours, []string{"client_encoding", `ALTER ROLE "foreigner" SET`}},
+		{"SQL_ASCII", tune(server.URL(), "client_encoding=SQL_ASCII"), "", everything, ours, []string{"client_encoding", "SQL_ASCII"}},
+		{"a database of LATIN1", as("postgres", "", "latin"), "", everything, ours, []string{"server_encoding", "LATIN1"}},
+		{"a schema before pg_catalog", tune(server.URL(), "search_path=bare,pg_catalog"), "", everything, ours, []string{"search_path", `"bare"`}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			class := map[string]error{passes: store.ErrUnavailable, ours: store.ErrMisconfigured}[c.class]
 			pool := pgtest.PoolAt(t, c.url)
 			s := over(t, pool, postgres.Options{Schema: c.schema})
 			all := calls(s, steady.For(secret))
 			for _, name := range c.calls {
-				if name == "prune" && strings.HasSuffix(c.name, "to write") {
-					continue // the table has no pages yet
+				if name == "prune" && slices.Contains([]string{"no privilege to write", "no column"}, c.name) || name == "delete" && c.name == "no column" {
+					continue // the table has no pages yet; a delete needs the key alone
 				}
-				t.Run(name, func(t *testing.T) { wantError(t, all[name](t.Context()), store.ErrUnavailable, c.words...) })
+				t.Run(name, func(t *testing.T) { wantError(t, all[name](t.Context()), class, c.words...) })
 			}
 			if n := pool.Stat().AcquiredConns(); n != 0 {
 				until(t, "all connections given back", func() bool { return pool.Stat().AcquiredConns() == 0 })
 			}
 		})
 	}
+	execute(t, admin, "ALTER TABLE locked.buckets ENABLE ROW LEVEL SECURITY")
+	all := calls(over(t, pgtest.PoolAt(t, as("secured", "", "postgres")), postgres.Options{Schema: "locked"}), steady.For(secret))
+	for _, name := range []string{"try", "fillup", "hold", "apply", "block"} {
+		t.Run("row security/"+name, func(t *testing.T) { wantError(t, all[name](t.Context()), store.ErrMisconfigured, "42501") })
+	}
 	// With the right password, the role gets an error that names the privilege it lacks.
 	pool := pgtest.PoolAt(t, as("limited", "right", "postgres"))
-	wantError(t, calls(over(t, pool, postgres.Options{}), steady.For(secret))["try"](t.Context()), store.ErrUnavailable, "42501")
+	wantError(t, calls(over(t, pool, postgres.Options{}), steady.For(secret))["try"](t.Context()), store.ErrMisconfigured, "42501")
 	clean(t, pool)
+	pool.Close()
+	closed := calls(over(t, pool, postgres.Options{}), steady.For(secret))
+	for _, name := range everything {
+		t.Run("closed pool/"+name, func(t *testing.T) {
+			wantError(t, closed[name](t.Context()), store.ErrMisconfigured, "the pool is closed")
+		})
+	}
 	if n := scalar[int](t, admin, "SELECT count(*) FROM brim.buckets"); n != 0 {
 		t.Errorf("%d rows were written by calls that failed", n)
 	}
+	// The mend counts for connections that the pool makes from then on; it has closed the others.
+	pool = pgtest.PoolAt(t, as("foreigner", "", "postgres"))
+	execute(t, admin, "GRANT USAGE ON SCHEMA brim TO foreigner; GRANT ALL ON brim.buckets TO foreigner")
+	s := over(t, pool, postgres.Options{})
+	_, err := s.Fill(t.Context(), op(steady.For(secret), 1, store.IfFits))
+	wantError(t, err, store.ErrMisconfigured, "LATIN1")
+	pgtest.Mend(t, admin, err.Error(), nil)
+	levelIs(t, s, secret, 0)
 }
 
 // TestReadOnly calls a read-only server. It refuses every call that may write, also one that
 // the limit would refuse. The store drops the connection: it will not become writable, and the
 // next may lead to another server.
 func TestReadOnly(t *testing.T) {
-	pids := func(t *testing.T, url string) {
+	pids := func(t *testing.T, url string, class error) {
 		t.Helper()
 		pool := pgtest.PoolAt(t, tune(url, "pool_max_conns=1"))
 		s := over(t, pool, postgres.Options{})
@@ -141,7 +184,7 @@ func TestReadOnly(t *testing.T) {
 		for _, name := range writes {
 			t.Run(name, func(t *testing.T) {
 				pid := scalar[int](t, pool, "SELECT pg_backend_pid()")
-				wantError(t, all[name](t.Context()), store.ErrUnavailable, "25006", "primary", "target_session_attrs=read-write")
+				wantError(t, all[name](t.Context()), class, "25006", "primary", "target_session_attrs=read-write")
 				if scalar[int](t, pool, "SELECT pg_backend_pid()") == pid {
 					t.Error("the connection was kept")
 				}
@@ -161,7 +204,9 @@ func TestReadOnly(t *testing.T) {
 	s := over(t, pool, postgres.Options{})
 	fill(t, s, op(steady.For(secret), 1, store.Clamp))
 
-	t.Run("by setting", func(t *testing.T) { pids(t, tune(server.URL(), "default_transaction_read_only=on")) })
+	t.Run("by setting", func(t *testing.T) {
+		pids(t, tune(server.URL(), "default_transaction_read_only=on"), store.ErrMisconfigured)
+	})
 
 	// A server that recovers without an end is a standby. This one follows no primary.
 	execute(t, pool, "COPY (SELECT '') TO '"+scalar[string](t, pool, "SHOW data_directory")+"/standby.signal'")
@@ -172,7 +217,23 @@ func TestReadOnly(t *testing.T) {
 		t.Fatal(err)
 	}
 	until(t, "the pool to find the server again", func() bool { _, err := s.Read(t.Context(), steady.For(secret)); return err == nil })
-	t.Run("standby", func(t *testing.T) { pids(t, server.URL()) })
+	t.Run("standby", func(t *testing.T) { pids(t, server.URL(), store.ErrUnavailable) })
+	t.Run("standby, in a transaction", func(t *testing.T) {
+		tx, err := pool.Begin(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer end(t, tx, false)
+		_, err = s.With(tx).Fill(t.Context(), op(steady.For(secret), 1, store.Clamp))
+		wantError(t, err, store.ErrUnavailable, "25006")
+	})
+	for _, attrs := range []string{"read-write", "primary"} {
+		t.Run("no "+attrs+" server", func(t *testing.T) {
+			s := over(t, pgtest.PoolAt(t, tune(server.URL(), "target_session_attrs="+attrs)), postgres.Options{})
+			_, err := s.Read(t.Context(), steady.For(secret))
+			wantError(t, err, store.ErrUnavailable, "ValidateConnect")
+		})
+	}
 	if got := found(t, pool, schema); got != "broken role" {
 		t.Errorf("the check of a standby: %s; want broken role", got)
 	}

@@ -73,8 +73,8 @@ func (f *filler) count(rows []row, again bool) {
 }
 
 // decide answers requests of any kinds, and returns those whose statement stalled on a row lock.
-// Where the server refuses a statement as a whole, decide asks for each request by itself, so
-// that one bad request fails alone.
+// Where the server refuses a statement as a whole, decide sends its halves, so that one bad request
+// fails alone.
 func (f *filler) decide(ctx context.Context, reqs []*fillRequest) (stalled []*fillRequest) {
 	open := f.answerAsks(ctx, reqs)
 	if len(open) > 0 && !f.lane.Skips() {
@@ -108,10 +108,9 @@ func (f *filler) answerAsks(ctx context.Context, reqs []*fillRequest) (others []
 // ask answers questions from the rows that one statement reads. It locks nothing.
 func (f *filler) ask(ctx context.Context, asks []*fillRequest) {
 	found, err := f.look(ctx, asks)
-	if pgrun.Refused(err) && len(asks) > 1 {
-		for i := range asks {
-			f.ask(ctx, asks[i:i+1])
-		}
+	if half := len(asks) / 2; half > 0 && pgrun.Refused(err) {
+		f.ask(ctx, asks[:half])
+		f.ask(ctx, asks[half:])
 		return
 	}
 	for _, r := range asks {
@@ -287,9 +286,9 @@ func (f *filler) fail(ctx context.Context, groups []group, err error) (stalled [
 	case pgrun.Stalled(err):
 		return reqs
 	case pgrun.Refused(err) && len(reqs) > 1:
-		for i := range reqs {
-			single := filler{s: f.s, lane: f.lane}
-			stalled = append(stalled, single.decide(ctx, reqs[i:i+1])...)
+		for half := range slices.Chunk(reqs, (len(reqs)+1)/2) {
+			part := filler{s: f.s, lane: f.lane}
+			stalled = append(stalled, part.decide(ctx, half)...)
 		}
 	default:
 		for _, r := range reqs {

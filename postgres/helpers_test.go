@@ -263,13 +263,13 @@ func wantError(t testing.TB, err, sentinel error, words ...string) {
 		return
 	}
 	outcomes := 0
-	for _, e := range []error{store.ErrUnavailable, store.ErrUnknownOutcome} {
+	for _, e := range []error{store.ErrUnavailable, store.ErrUnknownOutcome, store.ErrMisconfigured, store.ErrInvalidKey} {
 		if errors.Is(err, e) {
 			outcomes++
 		}
 	}
 	if outcomes > 1 {
-		t.Errorf("error is both ErrUnavailable and ErrUnknownOutcome: %v", err)
+		t.Errorf("error has %d classes: %v", outcomes, err)
 	}
 	if e := (*store.Error)(nil); !errors.As(err, &e) || e.Backend != "postgres" {
 		t.Errorf("error does not say that it is of this backend: %v", err)
@@ -287,7 +287,7 @@ func wantError(t testing.TB, err, sentinel error, words ...string) {
 // plainContext fails t unless err is the context's error and says nothing about an outcome.
 func plainContext(t testing.TB, err, want error) {
 	t.Helper()
-	if !errors.Is(err, want) || errors.Is(err, store.ErrUnknownOutcome) || errors.Is(err, store.ErrUnavailable) {
+	if !errors.Is(err, want) || errors.Is(err, store.ErrUnknownOutcome) || errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrMisconfigured) {
 		t.Errorf("error is %v; want %v and nothing else, since nothing was sent", err, want)
 	}
 }

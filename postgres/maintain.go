@@ -127,7 +127,7 @@ func (s *Store) Delete(ctx context.Context, keys ...string) error {
 		return s.run.Wrap("delete", s.run.Ready(ctx))
 	}
 	return s.run.Change(ctx, "delete", func(ctx context.Context, conn *pgxpool.Conn) error {
-		return s.remove(ctx, conn, keys, s.run.LockTimeout(ctx, conn))
+		return s.remove(ctx, conn, keys, s.run.LockTimeout(conn))
 	})
 }
 

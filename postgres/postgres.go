@@ -90,13 +90,16 @@ type Store struct {
 
 // New returns a store over the caller's pool. Close does not close the pool. New sends nothing, so
 // the first call reports a missing table. o may be nil. New fails if the pool is nil, or if an
-// option is negative or not a name.
+// option is negative or not a name, with [store.ErrMisconfigured].
 func New(pool *pgxpool.Pool, o *Options) (*Store, error) {
 	if o == nil {
 		o = &Options{}
 	}
 	s, err := newStore(pool, *o)
-	return s, store.Wrap("postgres", "new", err)
+	if err != nil {
+		return nil, store.Wrap("postgres", "new", fmt.Errorf("%w: %w", store.ErrMisconfigured, err))
+	}
+	return s, nil
 }
 
 func newStore(pool *pgxpool.Pool, o Options) (*Store, error) {

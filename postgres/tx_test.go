@@ -315,7 +315,7 @@ func TestWithNothing(t *testing.T) {
 		ended.end(t, true)
 		for name, call := range calls(ended, steady.For(secret)) {
 			if name != "prune" {
-				wantError(t, call(t.Context()), store.ErrUnavailable, "closed")
+				wantError(t, call(t.Context()), store.ErrMisconfigured, "closed")
 			}
 		}
 		done, cancel := context.WithCancel(t.Context())
@@ -392,15 +392,15 @@ func TestFirstCause(t *testing.T) {
 		t.Run(way, func(t *testing.T) {
 			in, other := join(t, c, pgx.ReadCommitted), join(t, c, pgx.ReadCommitted)
 			_, err := in.Fill(t.Context(), op(steady.For(secret), 1, store.IfFits))
-			wantError(t, err, store.ErrUnavailable, "42P01")
+			wantError(t, err, store.ErrMisconfigured, "42P01")
 			_, err = in.Read(t.Context(), steady.For(secret))
-			wantError(t, err, store.ErrUnavailable, "25P02", "42P01", "brim migrate up")
+			wantError(t, err, store.ErrMisconfigured, "25P02", "42P01", "brim migrate up")
 			// The application's own statement has failed: nobody knows why.
 			if err := other.exec("SELECT 1/0"); err == nil {
 				t.Fatal("no error")
 			}
 			_, err = other.Read(t.Context(), steady.For(secret))
-			wantError(t, err, store.ErrUnavailable, "25P02", "roll the transaction back")
+			wantError(t, err, store.ErrMisconfigured, "25P02", "roll the transaction back")
 		})
 	}
 }

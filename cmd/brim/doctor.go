@@ -84,7 +84,12 @@ func check(ctx context.Context, p place.Place) ([]store.Finding, error) {
 			return nil, err
 		}
 		spends, err := pgledger.Check(ctx, pool, o)
-		return append(findings, spends...), err
+		for _, f := range spends {
+			if !slices.Contains(findings, f) { // both look at the session
+				findings = append(findings, f)
+			}
+		}
+		return findings, err
 	case place.Redis:
 		client, o, err := p.Client(0)
 		if err != nil {

@@ -45,8 +45,8 @@ func (r *Runner) Change(ctx context.Context, op string, f func(context.Context, 
 
 // LockTimeout returns the lock_timeout of a statement on a connection under the context of its one
 // caller, which may wait for as long as a flush may last; see the fragment lock_timeout().
-func (r *Runner) LockTimeout(ctx context.Context, conn *pgxpool.Conn) *string {
-	return lockTimeoutOf(r.Timeout*3/4, ownWait(ctx, conn.Conn())) // the server answers before the call is cut off
+func (r *Runner) LockTimeout(conn *pgxpool.Conn) *string {
+	return lockTimeoutOf(r.Timeout*3/4, ownWait(conn.Conn())) // the server answers before the call is cut off
 }
 
 // IdleTimeout returns the idle_in_transaction_session_timeout of the transactions of brim as the
@@ -68,6 +68,9 @@ func (r *Runner) onConn(caller context.Context, f func(context.Context, *pgxpool
 		release()
 		r.giveBack(conn, late)
 	}()
+	if err := vetted(ctx, conn); err != nil {
+		return err
+	}
 	r.measure(ctx, conn)
 	if conn.Conn().IsClosed() {
 		return unsent{cmp.Or(ctx.Err(), errGone)}

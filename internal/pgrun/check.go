@@ -33,6 +33,16 @@ func (k *Check) Add(severity store.Severity, subject, problem, remedy string) {
 	k.Findings = append(k.Findings, store.Finding{Severity: severity, Subject: subject, Problem: problem, Remedy: remedy})
 }
 
+// Unfit adds the finding of a connection on which decisions would be wrong, and reports whether err
+// tells of one.
+func (k *Check) Unfit(err error) bool {
+	var unfit *Unfit
+	if errors.As(err, &unfit) {
+		k.Add(store.Broken, unfit.subject, unfit.problem, unfit.remedy)
+	}
+	return unfit != nil
+}
+
 // Plain keeps the questions of a check from being prepared, so that they work through any pooler.
 const Plain = pgx.QueryExecModeExec
 
@@ -136,7 +146,10 @@ func (k *Check) Tried(err error) error {
 	default:
 		problem = fmt.Sprintf("a transaction failed: %s (SQLSTATE %s)", pg.Message, pg.Code)
 	}
-	subject, remedy := "decision", advice(pg)
+	subject, remedy := "decision", ""
+	if answered {
+		remedy = reading(pg).advice
+	}
 	switch {
 	case len(k.secured) > 0 && (!answered || code == "42501"):
 		subject, problem = "row security", problem+"; the policies of the table decide which buckets this user may see"

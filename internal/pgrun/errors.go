@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
+	"slices"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
@@ -28,42 +30,200 @@ const (
 	unknown                   // the server may have applied it
 )
 
-// judge reads a driver's error. Package pgconn documents SafeToRetry; appendix A of
-// PostgreSQL's manual lists the codes.
+// answer is the meaning of an error of the server.
+type answer struct {
+	verdict verdict
+	class   error  // for callers; where the outcome is unknown, only for an attempt to connect
+	advice  string // the way out, or ""
+}
+
+// The classes of answers. An error that leaves nothing applied is unavailable only if it is known to
+// pass by itself; see [store.ErrMisconfigured].
+var (
+	passes = store.ErrUnavailable
+	ours   = store.ErrMisconfigured
+)
+
+const (
+	migrate  = `run "brim migrate up", or migrations.Up, first`
+	prepared = "a pooler has given the connection another session: put default_query_exec_mode=exec into the " +
+		"connection string, or set max_prepared_statements above 0 in PgBouncer 1.21 or newer"
+	stopping = "the server is stopping or starting"
+	login    = "check the user and the password"
+)
+
+// answers are the codes of appendix A of PostgreSQL's manual that have a meaning of their own: by
+// SQLSTATE, or by its first characters. docs/postgres.md has the same table.
+var answers = map[string]answer{
+	"08":    {unknown, passes, ""},
+	"08P01": {unknown, ours, ""}, // of a pooler, with which it means anything; see reading
+	"22021": {refused, store.ErrInvalidKey, "the server accepts no such text"},
+	"22P05": {refused, store.ErrInvalidKey, "the server accepts no such text"},
+	"23505": {refused, passes, "another transaction has just used the same ID"},
+	"25006": {readOnly, ours, "decisions are made on the primary; connect to it, for instance with target_session_attrs=read-write, " +
+		"and with default_transaction_read_only off"},
+	"25P02": {refused, ours, "a statement before it in the same transaction has failed; roll the transaction back"},
+	"25P03": {retry, passes, "the client was stopped for longer than Options.StatementTimeout while it held rows"},
+	"25P04": {retry, passes, "the server's transaction_timeout passed"},
+	"26000": {refused, ours, prepared},
+	"28":    {down, ours, login},
+	"3D":    {down, ours, "check the name of the database"},
+	"3F":    {down, ours, migrate},
+	"40001": {serialized, passes, "run the whole transaction again"},
+	"40P01": {retry, passes, ""},
+	"42":    {down, ours, ""},
+	"42501": {down, ours, "grant SELECT, INSERT, UPDATE and DELETE on the table, and USAGE on its schema"},
+	"42703": {down, ours, migrate},
+	"42P01": {down, ours, migrate},
+	"42P05": {down, ours, prepared},
+	"53":    {down, passes, ""},
+	"53300": {down, passes, "the server has no connection left; make the pool smaller or use a pooler"},
+	"55P03": {stalled, passes, "another transaction holds the row: keep transactions that fill buckets short"},
+	"57014": {cancelled, passes, "the server's statement_timeout passed, or an operator cancelled it"},
+	"57P":   {unknown, passes, stopping},
+	"57P04": {unknown, ours, "the database was dropped"},
+	"57P05": {retry, passes, "the server's idle_session_timeout is shorter than the pool's MaxConnIdleTime; set the latter below it"},
+}
+
+// refusals are the errors by which PgBouncer ends a connection before the server has applied
+// anything of the transaction. PgBouncer has one code for all its errors, also for a server that
+// broke in between, so the words tell them apart.
+var refusals = []struct {
+	words string
+	answer
+}{
+	{"statement pooling mode", answer{down, ours, "set pool_mode to transaction or session in PgBouncer: in statement mode it refuses transactions"}},
+	{"query_wait_timeout", answer{down, passes, "all connections of PgBouncer to the server were busy: raise default_pool_size, or use a smaller pool"}},
+	{"no more connections allowed", answer{down, passes, "raise max_client_conn in PgBouncer, or use a smaller pool"}},
+	{"client_login_timeout", answer{down, passes, "PgBouncer waits for the server"}},
+	{"server login has been failing", answer{down, passes, "PgBouncer cannot log in to the server: see its log"}},
+	{"server login failed", answer{down, ours, "PgBouncer cannot log in to the server: see its log"}},
+	{"server conn crashed", answer{unknown, passes, ""}},
+}
+
+// reading returns the meaning of an error of the server.
+func reading(pg *pgconn.PgError) answer {
+	for _, r := range refusals {
+		if pg.Code == "08P01" && strings.Contains(pg.Message, r.words) {
+			return r.answer
+		}
+	}
+	if pg.Code == "08P01" && cmp.Or(pg.SeverityUnlocalized, pg.Severity) == "ERROR" { // old servers and poolers send one severity
+		return answer{down, ours, ""}
+	}
+	for n := len(pg.Code); n >= 2; n-- {
+		if a, listed := answers[pg.Code[:n]]; listed {
+			return a
+		}
+	}
+	return answer{refused, ours, ""}
+}
+
+// judge reads a driver's error. Package pgconn documents SafeToRetry.
 func judge(err error) verdict {
 	var pg *pgconn.PgError
-	var connect *pgconn.ConnectError
 	switch {
-	case errors.As(err, &connect), errors.As(err, new(unsent)), errors.As(err, new(late)),
+	case gone(err), errors.As(err, new(late)), errors.As(err, new(*Unfit)),
 		errors.Is(err, pgx.ErrTxCommitRollback), errors.Is(err, pgx.ErrTxClosed), errors.Is(err, errors.ErrUnsupported):
 		return down
 	case errors.As(err, &pg):
-		switch {
-		case pg.Code == "40001":
-			return serialized
-		case pg.Code == "40P01", pg.Code == "25P03", pg.Code == "57P05":
-			return retry // the server ended an idle session before it read the statement, or a deadlock
-		case pg.Code == "25006":
-			return readOnly
-		case pg.Code == "55P03":
-			return stalled
-		case pg.Code == "57014":
-			return cancelled
-		case pg.Code == "08P01" && (severity(pg) == "ERROR" || refusal(pg) != ""):
-			return down
-		case strings.HasPrefix(pg.Code, "08"), strings.HasPrefix(pg.Code, "57P"):
-			return unknown
-		}
-		for _, class := range []string{"42", "3F", "53", "28", "3D"} {
-			if strings.HasPrefix(pg.Code, class) {
-				return down
-			}
-		}
-		return refused
+		return reading(pg).verdict
 	case pgconn.SafeToRetry(err) && !cutOff(err):
 		return retry
 	}
 	return unknown
+}
+
+// gone reports that there was no connection to send the statement on.
+func gone(err error) bool {
+	return errors.As(err, new(*pgconn.ConnectError)) || errors.As(err, new(unsent))
+}
+
+// Class returns the sentinel of package store for a driver's error.
+func Class(err error) error {
+	var connect *pgconn.ConnectError
+	var pg *pgconn.PgError
+	switch {
+	case judge(err) == unknown:
+		return store.ErrUnknownOutcome
+	case errors.As(err, new(late)), errors.As(err, new(standby)):
+		return passes
+	case errors.As(err, &connect):
+		return connecting(connect)
+	case errors.As(err, &pg):
+		return reading(pg).class
+	case passing(err), pgconn.SafeToRetry(err):
+		return passes
+	}
+	return ours
+}
+
+// connecting returns the class of the error of an attempt to connect. The driver tries one server of
+// the connection string after the other, and some sslmodes have it try each with and without TLS. The
+// store is out of reach only if each of these errors passes by itself. Where the driver may do without
+// TLS, the failure of TLS says nothing.
+func connecting(err *pgconn.ConnectError) error {
+	plain := err.Config.TLSConfig == nil ||
+		slices.ContainsFunc(err.Config.Fallbacks, func(f *pgconn.FallbackConfig) bool { return f.TLSConfig == nil })
+	class := ours
+	for _, e := range attempts(err) {
+		var pg *pgconn.PgError
+		switch answered := errors.As(e, &pg); {
+		case answered && reading(pg).class == passes, !answered && passing(e):
+			class = passes
+		case answered || !plain:
+			return ours
+		}
+	}
+	return class
+}
+
+// attempts returns the errors that the driver has joined.
+func attempts(err error) []error {
+	for inner := err; inner != nil; inner = errors.Unwrap(inner) {
+		if joined, ok := inner.(interface{ Unwrap() []error }); ok {
+			return joined.Unwrap()
+		}
+	}
+	return []error{err}
+}
+
+// passing reports whether an error that is not the server's passes by itself: there was no answer, or
+// the only servers that answered were standbys. An alert of TLS is an answer, although package tls makes
+// an error of the network of it.
+func passing(err error) bool {
+	var network net.Error
+	var op *net.OpError
+	switch {
+	case errors.As(err, &op) && strings.HasSuffix(op.Op, " error"):
+		return false
+	case errors.As(err, &network):
+		return true
+	}
+	for _, passes := range []error{
+		errGone, io.EOF, io.ErrUnexpectedEOF, context.DeadlineExceeded, context.Canceled,
+		pgconn.ErrReadOnlyConnection, pgconn.ErrStandbyConnection,
+	} {
+		if errors.Is(err, passes) {
+			return true
+		}
+	}
+	return false
+}
+
+// standby is the error of a server that refuses to write because it is a standby. A fail-over ends
+// that.
+type standby struct{ error }
+
+func (e standby) Unwrap() error { return e.error }
+
+// OnStandby marks the error of a connection to a standby. The server reports in_hot_standby, also when
+// it is promoted. A pooler may keep that from its clients: the error then counts as a setting of ours.
+func OnStandby(conn *pgconn.PgConn, err error) error {
+	if err != nil && judge(err) == readOnly && conn.ParameterStatus("in_hot_standby") == "on" {
+		return standby{err}
+	}
+	return err
 }
 
 // Refused reports that the server answered no to a statement for several callers. Nothing was
@@ -103,18 +263,27 @@ type unsent struct{ error }
 
 func (e unsent) Unwrap() error { return e.error }
 
+// explained reports an error that callers may see as it is, such as a backend's own before it sent a
+// statement.
+func explained(err error) bool {
+	for _, known := range []error{
+		store.ErrUnavailable, store.ErrUnknownOutcome, store.ErrMisconfigured, store.ErrInvalidKey, errors.ErrUnsupported,
+	} {
+		if errors.Is(err, known) {
+			return true
+		}
+	}
+	return false
+}
+
 // explain makes the error that callers see: a sentinel, the cause and the way out. It never
 // quotes the server's detail, which can hold a key.
 func (r *Runner) explain(err error) error {
-	if err == nil || errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrUnknownOutcome) ||
-		errors.Is(err, errors.ErrUnsupported) { // a backend's own error, before it sent a statement
+	if err == nil || explained(err) {
 		return err
 	}
 	var pg *pgconn.PgError
-	sentinel := store.ErrUnavailable
-	if judge(err) == unknown {
-		sentinel = store.ErrUnknownOutcome
-	}
+	sentinel := Class(err)
 	switch {
 	case errors.As(err, new(late)):
 		return fmt.Errorf("%w: nothing was applied within %v, see Options.StatementTimeout; is the table locked?", sentinel, r.Timeout)
@@ -169,73 +338,13 @@ func (r *Runner) changed(ctx context.Context, err error) error {
 	return ctx.Err()
 }
 
-// advice returns the way out after an error of the server, or "".
-func advice(pg *pgconn.PgError) string {
-	if pg == nil {
-		return ""
-	}
-	switch code := pg.Code; {
-	case code == "42P01", code == "3F000", code == "42703":
-		return `run "brim migrate up", or migrations.Up, first`
-	case code == "25006":
-		return "decisions are made on the primary; connect to it, for instance with target_session_attrs=read-write"
-	case code == "55P03":
-		return "another transaction holds the row: keep transactions that fill buckets short"
-	case code == "57014":
-		return "the server's statement_timeout passed, or an operator cancelled it"
-	case code == "26000", code == "42P05":
-		return "a pooler has given the connection another session: put default_query_exec_mode=exec into the " +
-			"connection string, or set max_prepared_statements above 0 in PgBouncer 1.21 or newer"
-	case code == "57P05":
-		return "the server's idle_session_timeout is shorter than the pool's MaxConnIdleTime; set the latter below it"
-	case code == "25P03":
-		return "the client was stopped for longer than Options.StatementTimeout while it held rows"
-	case code == "42501":
-		return "grant SELECT, INSERT, UPDATE and DELETE on the table, and USAGE on its schema"
-	case code == "53300":
-		return "the server has no connection left; make the pool smaller or use a pooler"
-	case strings.HasPrefix(code, "28"):
-		return "check the user and the password"
-	case code == "25P02":
-		return "a statement before it in the same transaction has failed; roll the transaction back"
-	case code == "40001":
-		return "run the whole transaction again"
-	case strings.HasPrefix(code, "57P"):
-		return "the server is stopping or starting"
-	}
-	return refusal(pg)
-}
-
-// refusals are the errors by which PgBouncer ends a connection before the server has applied
-// anything of the transaction. PgBouncer has one code for all its errors, also for a server that
-// broke in between, so the words tell them apart.
-var refusals = []struct{ words, advice string }{
-	{"statement pooling mode", "set pool_mode to transaction or session in PgBouncer: in statement mode it refuses transactions"},
-	{"query_wait_timeout", "all connections of PgBouncer to the server were busy: raise default_pool_size, or use a smaller pool"},
-	{"server login", "PgBouncer cannot log in to the server: see its log"},
-}
-
-// refusal returns the way out after a refusal of PgBouncer, or "".
-func refusal(pg *pgconn.PgError) string {
-	for _, r := range refusals {
-		if pg.Code == "08P01" && strings.Contains(pg.Message, r.words) {
-			return r.advice
-		}
-	}
-	return ""
-}
-
-// severity returns the severity of an error; old servers and poolers send it in the language of the
-// session only.
-func severity(pg *pgconn.PgError) string { return cmp.Or(pg.SeverityUnlocalized, pg.Severity) }
-
 // serverError is the server's error without its detail, hint and context, which can quote a
 // row.
 type serverError struct{ pg *pgconn.PgError }
 
 func (e *serverError) Error() string {
 	text := fmt.Sprintf("%s (SQLSTATE %s)", e.pg.Message, e.pg.Code)
-	if way := advice(e.pg); way != "" {
+	if way := reading(e.pg).advice; way != "" {
 		text += "; " + way
 	}
 	return text

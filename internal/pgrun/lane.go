@@ -117,7 +117,7 @@ func (r *Runner) retry(ctx context.Context, attempt func() error) error {
 func use(ctx context.Context, conn *pgxpool.Conn, fl *flight, f func(*pgxpool.Conn) error) error {
 	take(conn.Conn().PgConn(), unsyncedKey) // of a commit of the application
 	fl.begin(conn)
-	err := f(conn)
+	err := OnStandby(conn.Conn().PgConn(), f(conn))
 	asked := fl.end()
 	if take(conn.Conn().PgConn(), unsyncedKey) || asked && err == nil { // a wait for the standby ends without an error
 		err = errUnsynced
@@ -224,7 +224,11 @@ func (l *Lane) connect() error {
 	switch {
 	case err == nil:
 		l.conn = conn
-		l.own = ownWait(l.ctx, conn.Conn())
+		if err := vetted(l.ctx, conn); err != nil {
+			l.disconnect()
+			return l.r.explain(err)
+		}
+		l.own = ownWait(conn.Conn())
 		return nil
 	case l.ctx.Err() != nil:
 		return fmt.Errorf("%w: no connection within %v; see Options.StatementTimeout and the pool's size",

@@ -87,7 +87,7 @@ func TestTransactions(t *testing.T) {
 		wg.Go(func() {
 			out, err := c.Do(context.Background(), uint64(n), n)
 			if n == 0 {
-				if !errors.Is(err, store.ErrUnavailable) || !IsCode(err, "22012") {
+				if !errors.Is(err, store.ErrMisconfigured) || !IsCode(err, "22012") {
 					t.Errorf("a request that the server refuses: %d, %v", out, err)
 				}
 			} else if err != nil || out != 2*n {
@@ -168,7 +168,7 @@ func TestLook(t *testing.T) {
 		return err
 	})
 	var e *store.Error
-	if !errors.Is(err, store.ErrUnavailable) || !errors.As(err, &e) || e.Backend != "test" || e.Op != "look" {
+	if !errors.Is(err, store.ErrMisconfigured) || !errors.As(err, &e) || e.Backend != "test" || e.Op != "look" {
 		t.Errorf("a look that fails: %v", err)
 	}
 }
@@ -201,5 +201,39 @@ func TestQuery(t *testing.T) {
 				t.Errorf("error %v, want that of the row", err)
 			}
 		})
+	}
+}
+
+// TestOneBadRequestIsFoundByHalves has a server refuse every batch with a certain request. Its
+// neighbours wait for some twenty attempts, and not for a thousand.
+func TestOneBadRequestIsFoundByHalves(t *testing.T) {
+	const n = 1024
+	for _, bad := range []int{0, 1, n / 2, n - 1} {
+		attempts, answered := 0, 0
+		flush := Each(func(_ context.Context, batch Batch[int, int]) error {
+			attempts++
+			for _, r := range batch {
+				if r.In == bad {
+					return coded("22021")
+				}
+			}
+			answered += len(batch)
+			return nil
+		})
+		batch := make(Batch[int, int], n)
+		for i := range batch {
+			batch[i] = &request{In: i}
+		}
+		if open := flush(t.Context(), batch); len(open) != 0 {
+			t.Errorf("%d requests are open", len(open))
+		}
+		for i, r := range batch {
+			if (r.Err != nil) != (i == bad) {
+				t.Errorf("request %d: %v", i, r.Err)
+			}
+		}
+		if attempts > 21 || answered != n-1 {
+			t.Errorf("request %d: %d attempts answered %d requests; want at most 21 and %d", bad, attempts, answered, n-1)
+		}
 	}
 }

@@ -37,7 +37,7 @@ func TestSmallerLockTimeoutCounts(t *testing.T) {
 				t.Errorf("lock_timeout of a flush is %s ms, want %s", got, c.lane)
 			}
 			err = r.Look(t.Context(), "test", func(_ context.Context, conn *pgxpool.Conn) error {
-				if got := *r.LockTimeout(t.Context(), conn); got != c.lone {
+				if got := *r.LockTimeout(conn); got != c.lone {
 					t.Errorf("lock_timeout of a lone statement is %s ms, want %s", got, c.lone)
 				}
 				return nil

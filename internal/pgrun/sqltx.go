@@ -46,8 +46,12 @@ type isPgx struct {
 	conn  *pgconn.PgConn
 }
 
-// RewriteQuery changes nothing. It implements [pgx.QueryRewriter].
-func (p *isPgx) RewriteQuery(_ context.Context, c *pgx.Conn, sql string, args []any) (string, []any, error) {
+// RewriteQuery changes nothing, and fails on a connection that is not fit. It implements
+// [pgx.QueryRewriter]: package sql tells the connection of a transaction nowhere else.
+func (p *isPgx) RewriteQuery(ctx context.Context, c *pgx.Conn, sql string, args []any) (string, []any, error) {
+	if err := vet(ctx, c, c); err != nil {
+		return "", nil, err
+	}
 	p.known, p.conn = true, c.PgConn()
 	return sql, args, nil
 }

@@ -31,9 +31,18 @@ func (r *Runner) Within(ctx context.Context, tx Queryer, op string, f func(conte
 		}
 		bound, release := bounded(ctx, timeout)
 		defer release()
-		r.measure(bound, tx)
-		if err = bound.Err(); err == nil {
+		if tx, ok := tx.(pgx.Tx); ok && tx.Conn() != nil {
+			err = vet(bound, tx, tx.Conn())
+		}
+		if err == nil {
+			r.measure(bound, tx)
+			err = bound.Err()
+		}
+		if err == nil {
 			err = f(bound)
+		}
+		if conn, _ := identity(tx); conn != nil {
+			err = OnStandby(conn, err)
 		}
 		err = firstCause(tx, r.looked(ctx, err))
 	}
@@ -50,7 +59,7 @@ type cause struct {
 }
 
 // firstCause remembers an error that has failed the transaction. After it, the server refuses every
-// statement without a reason; firstCause adds the remembered error to such a refusal.
+// statement without a reason; firstCause returns the remembered error in the place of such a refusal.
 func firstCause(tx Queryer, err error) error {
 	if err == nil {
 		return nil
@@ -64,7 +73,7 @@ func firstCause(tx Queryer, err error) error {
 	case !IsCode(err, "25P02") && conn.TxStatus() == 'E':
 		conn.CustomData()[causeKey] = cause{id, err}
 	case known && IsCode(err, "25P02") && reflect.ValueOf(first.tx).Comparable() && first.tx == id:
-		return fmt.Errorf("%w; it failed with: %w", err, first.err)
+		return fmt.Errorf("%w; since then the server refuses the statements of the transaction (SQLSTATE 25P02)", first.err)
 	}
 	return err
 }

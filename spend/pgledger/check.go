@@ -43,7 +43,7 @@ func Check(ctx context.Context, pool *pgxpool.Pool, o *postgres.Options) ([]stor
 		return nil, err
 	}
 	defer func() { _ = l.Close() }()
-	var k *pgrun.Check
+	k := &pgrun.Check{}
 	err = l.run.Look(ctx, "check", func(ctx context.Context, conn *pgxpool.Conn) error {
 		k = &pgrun.Check{Conn: conn.Conn(), Names: l.run.Names}
 		if usable, err := tables(ctx, k); err != nil || !usable {
@@ -56,7 +56,7 @@ func Check(ctx context.Context, pool *pgxpool.Pool, o *postgres.Options) ([]stor
 			return l.ahead(ctx, tx, k)
 		})
 	})
-	if err != nil {
+	if err != nil && !k.Unfit(err) {
 		return nil, err
 	}
 	return k.Findings, nil

@@ -86,7 +86,7 @@ func New(s *postgres.Store, o *Options) (*Ledger, error) {
 		err = errors.New("an option is negative; use 0 for its default")
 	}
 	if err != nil {
-		return nil, store.Wrap("pgledger", "new", err)
+		return nil, store.Wrap("pgledger", "new", fmt.Errorf("%w: %w", store.ErrMisconfigured, err))
 	}
 	run := pgrun.Of(s).As("pgledger")
 	l := &Ledger{
