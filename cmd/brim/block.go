@@ -67,7 +67,7 @@ func (a *app) unblockCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		words := "not blocked: there is no such bucket"
+		words := "not blocked: the bucket is empty, or there is no such bucket" // Unblock cannot tell
 		if st.Capacity > 0 {
 			words = "not blocked: " + filling(st)
 		}
