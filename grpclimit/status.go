@@ -11,7 +11,6 @@ import (
 
 	"github.com/brimgo/brim"
 	"github.com/brimgo/brim/internal/caller"
-	"github.com/brimgo/brim/store"
 )
 
 // callError is an error with the status that gRPC sends and reports for it.
@@ -49,7 +48,7 @@ var errPolicies = errors.New("grpclimit: the policies of a call")
 
 // tooLarge reports whether a call costs more than any limit can admit. The cost may come from the
 // client, as the size of its message does, so it is no fault of the application.
-func tooLarge(cost brim.Fill) bool { return cost.Amount > store.MaxAmount }
+func tooLarge(cost brim.Fill) bool { return cost.Amount > 1<<53 }
 
 var errTooLarge = &callError{
 	brim.ErrInvalidAmount, status.New(codes.InvalidArgument, "the call costs more than any limit can admit"),
