@@ -197,6 +197,8 @@ func (r row) fallback(t *testing.T, s *gate, policy string, crowd *tally) (ask, 
 			return answer{kind: served}
 		case err == nil:
 			return answer{kind: refused}
+		case errors.Is(ctx.Err(), context.Canceled):
+			return answer{lost, err} // no program lets the work of a client pass who has hung up
 		case errors.Is(err, context.DeadlineExceeded) && !came.Load():
 			return answer{kind: late}
 		case errors.Is(err, context.DeadlineExceeded) && (!unknown || time.Since(began) < patience):
