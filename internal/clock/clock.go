@@ -33,6 +33,9 @@ type Options struct {
 // A wall clock that was set is noticed within a millisecond of the monotonic clock, because a
 // reading of both clocks takes twice as long as a reading of one. Any number of goroutines may use
 // a Clock at once, if its source allows that.
+//
+// In a bubble of testing/synctest, the Clock shows the time of the bubble. If it was made outside, it
+// jumps to that time, and back at the next reading outside.
 type Clock struct {
 	start   time.Time              // with its monotonic reading
 	machine *Machine               // nil unless a test replaced the machine's clocks
@@ -50,7 +53,9 @@ type course struct {
 	us, ns int64 // the reading at mono: microseconds since the Unix epoch, and nanoseconds below 1000
 	behind int64 // nanoseconds by which the wall clock was behind at mono
 	slop   int64 // nanoseconds by which the wall clock may have been ahead at mono
-	until  int64 // on the monotonic clock: the next comparison
+	// until is the next comparison, on the monotonic clock. In a bubble of testing/synctest, the time
+	// since a start outside is negative: then until is 0, and each reading is a comparison.
+	until uint64
 }
 
 // compareEvery is the time from one comparison to the next, on the monotonic clock.
@@ -96,7 +101,7 @@ func (c *Clock) Now() int64 {
 	} else {
 		m = c.mono()
 	}
-	if s := c.course.Load(); s != nil && m < s.until {
+	if s := c.course.Load(); s != nil && uint64(m) < s.until {
 		us, _ := s.at(m)
 		return us
 	}
@@ -110,7 +115,7 @@ func (c *Clock) compare() int64 {
 	}
 	c.mu.Lock()
 	last := c.course.Load()
-	if m := c.mono(); m < last.until { // another goroutine has compared meanwhile
+	if m := c.mono(); uint64(m) < last.until { // another goroutine has compared meanwhile
 		us, _ := last.at(m)
 		c.mu.Unlock()
 		return us
@@ -136,7 +141,7 @@ func (c *Clock) compare() int64 {
 func shown(before int64, wall time.Time, after int64) *course {
 	return &course{
 		mono: after, us: wall.UnixMicro(), ns: int64(wall.Nanosecond() % 1000), slop: after - before,
-		until: after + compareEvery,
+		until: uint64(max(0, after+compareEvery)),
 	}
 }
 

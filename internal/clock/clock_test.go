@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/brimgo/brim/internal/clock"
@@ -356,6 +357,30 @@ func TestResume(t *testing.T) {
 					t.Errorf("the clock is %d µs ahead, although it had twice the time to catch up: %s", got-m.Wall().UnixMicro(), c.why)
 				}
 			})
+		}
+	}
+}
+
+// TestBubble reads clocks in a bubble of testing/synctest, where the time since a start outside is
+// negative, and outside again.
+func TestBubble(t *testing.T) {
+	outside := clock.New(clock.Options{MaxSkew: maxSkew})
+	outside.Now()
+	for range 2 {
+		synctest.Test(t, func(t *testing.T) {
+			for name, c := range map[string]*clock.Clock{"outside": outside, "inside": clock.New(clock.Options{MaxSkew: maxSkew})} {
+				for range 5 {
+					if got, want := c.Now(), time.Now().UnixMicro(); got != want {
+						t.Errorf("made %s: %v, want the time of the bubble, %v", name, time.UnixMicro(got), time.UnixMicro(want))
+					}
+					time.Sleep(300 * time.Microsecond)
+				}
+				time.Sleep(time.Minute)
+			}
+		})
+		before := time.Now().UnixMicro()
+		if got := outside.Now(); got < before || got > time.Now().UnixMicro() {
+			t.Errorf("outside again: %v, want %v", time.UnixMicro(got), time.UnixMicro(before))
 		}
 	}
 }
