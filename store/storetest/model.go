@@ -98,8 +98,10 @@ func (b modelBucket) believed(clock int64) (modelBucket, bool) {
 	if b.time-clock <= maxSkew.Microseconds() {
 		return b, false
 	}
-	// A block that has ended by the bucket's time does not begin again.
-	b.until = min(b.until, max(clock, clock+b.until-b.time))
+	if b.until < store.MaxTime { // a block for ever stays for ever
+		// A block that has ended by the bucket's time does not begin again.
+		b.until = min(b.until, max(clock, clock+b.until-b.time))
+	}
 	b.time = clock
 	return b, true
 }
@@ -254,7 +256,7 @@ func (b modelBucket) block(op store.Op, clock int64, until time.Time) (modelBuck
 			end = until.UnixMicro()
 		}
 	}
-	if end <= max(b.until, now) {
+	if end = min(end, store.MaxTime); end <= max(b.until, now) {
 		return b, false
 	}
 	b.until = end
