@@ -542,3 +542,19 @@ func TestSlotsTogether(t *testing.T) {
 		}
 	})
 }
+
+// TestSlotOfAFullStore: a slot has an owner, so no shared bucket gives it away.
+func TestSlotOfAFullStore(t *testing.T) {
+	lim := brim.New(memory.New(&memory.Options{MaxBuckets: 1}), nil)
+	must(t)(lim.TryFillup(t.Context(), tens.For("k"), 5))
+	_, err := lim.Acquire(t.Context(), "exports", 3, time.Minute)
+	if !errors.Is(err, brim.ErrFull) || errors.Is(err, brim.ErrUnavailable) {
+		t.Errorf("Acquire: %v; want ErrFull, which opens nothing", err)
+	}
+	if _, err := lim.Hold(t.Context(), tens.For("new"), 1); !errors.Is(err, brim.ErrFull) {
+		t.Errorf("Hold: %v; want ErrFull", err)
+	}
+	if _, err := lim.Block(t.Context(), "new", time.Minute); !errors.Is(err, brim.ErrFull) {
+		t.Errorf("Block: %v; want ErrFull", err)
+	}
+}
