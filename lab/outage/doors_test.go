@@ -164,8 +164,8 @@ func (h *health) Check(ctx context.Context, _ *healthpb.HealthCheckRequest) (*he
 // patience is the default of Fallback.
 const patience = 100 * time.Millisecond
 
-// fallback has callers with a deadline ask Limiters, each over a Fallback of its own. A caller who gets
-// an error because of the deadline lets the work pass, as a program does that fails open.
+// fallback has callers with a deadline ask Limiters, each over a Fallback of its own. A caller who
+// gets an error because of the deadline lets the work pass, as a program does that fails open.
 func (r row) fallback(t *testing.T, s *gate, policy string, crowd *tally) (ask, func()) {
 	t.Helper()
 	var stores []store.Store
@@ -202,8 +202,8 @@ func (r row) fallback(t *testing.T, s *gate, policy string, crowd *tally) (ask, 
 		case errors.Is(err, context.DeadlineExceeded) && !came.Load():
 			return answer{kind: late}
 		case errors.Is(err, context.DeadlineExceeded) && (!unknown || time.Since(began) < patience):
-			// The caller's own deadline is the cause: a call that Fallback gives up has taken as long
-			// as its Patience.
+			// The caller's own deadline is the cause: a call that Fallback gives up has taken as
+			// long as its Patience.
 			crowd.passed[key].Add(1)
 			crowd.overdue.Add(1)
 			return answer{kind: served}

@@ -15,9 +15,9 @@ import (
 )
 
 // TestFull has an attacker with the 65,536 networks of 64 bits of one /48 send a hundred requests a
-// second, for ten minutes, to a limit of ten a minute over a store of 10,000 buckets. Ninety of them come
-// from one network after the other, and ten from one that changes at half time, when the store is full. A
-// hundred honest clients send one request each.
+// second, for ten minutes, to a limit of ten a minute over a store of 10,000 buckets. Ninety of
+// them come from one network after the other, and ten from one that changes at half time, when the
+// store is full. A hundred honest clients send one request each.
 func TestFull(t *testing.T) {
 	const (
 		length  = 600 // seconds

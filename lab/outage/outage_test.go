@@ -30,11 +30,12 @@ func TestMain(m *testing.M) {
 // limit is that of each bucket.
 var limit = brim.Limit{Capacity: 10, LeakRate: 1}
 
-// sharing is the number of clients of a bucket, in rows with many buckets. In all rushes together they
-// ask for more than both bounds of it.
+// sharing is the number of clients of a bucket, in rows with many buckets. In all rushes together
+// they ask for more than both bounds of it.
 const sharing = 20
 
-// row is a row of the table: clients, the door that they come to, and a fault of the store behind it.
+// row is a row of the table: clients, the door that they come to, and a fault of the store behind
+// it.
 type row struct {
 	Door     string        `json:"door"`
 	Store    string        `json:"store"`
@@ -47,8 +48,8 @@ type row struct {
 	planted bool // the door has no limit
 }
 
-// result is the outcome of a row. Requests of clients who have left are counted nowhere, unless they
-// have passed.
+// result is the outcome of a row. Requests of clients who have left are counted nowhere, unless
+// they have passed.
 type result struct {
 	row
 	Seconds float64 `json:"seconds"` // T
@@ -170,7 +171,8 @@ type visit struct {
 	stay   time.Duration // until the client hangs up; 0 means that it never does
 }
 
-// rushes is the number of rushes in a row: the fault comes during the first and goes during the last.
+// rushes is the number of rushes in a row: the fault comes during the first and goes during the
+// last.
 const rushes = 3
 
 // run has the clients of a row do what they can.
