@@ -19,6 +19,7 @@ import (
 	"github.com/brimgo/brim"
 	"github.com/brimgo/brim/httplimit"
 	"github.com/brimgo/brim/internal/caller"
+	"github.com/brimgo/brim/internal/failopen"
 )
 
 // Failure selects the answer to a call that the limit cannot decide because the store is out of reach.
@@ -214,7 +215,7 @@ func NewServer(lim *brim.Limiter, policies Policies, o *ServerOptions) (*Server,
 		s.owner, err = caller.NewOwner(lim, known.names, s.options.Shared)
 	}
 	if err == nil && s.options.OnUnavailable == FailOpen {
-		s.lim, err = caller.FailOpen(lim, s.options.Timeout, s.options.Share, s.options.Logger)
+		s.lim, err = failopen.Limiter(lim, s.options.Timeout, s.options.Share, s.options.Logger)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("grpclimit: %w", err)

@@ -33,6 +33,7 @@ import (
 
 	"github.com/brimgo/brim"
 	"github.com/brimgo/brim/internal/caller"
+	"github.com/brimgo/brim/internal/failopen"
 	"github.com/brimgo/brim/store"
 )
 
@@ -163,7 +164,7 @@ func New(lim *brim.Limiter, policies Policies, o *Options) (func(http.Handler) h
 		return nil, fmt.Errorf("httplimit: %w", err)
 	}
 	if o.OnUnavailable == FailOpen {
-		if l.lim, err = caller.FailOpen(lim, o.Timeout, o.Share, l.options.Logger); err != nil {
+		if l.lim, err = failopen.Limiter(lim, o.Timeout, o.Share, l.options.Logger); err != nil {
 			return nil, fmt.Errorf("httplimit: %w", err)
 		}
 	}

@@ -134,7 +134,8 @@ func TestSharedBuckets(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			for _, apply := range []bool{false, true} {
 				s, _ := full(t)
-				st, err := store.State{}, error(nil)
+				var st store.State
+				var err error
 				if apply {
 					results, e := s.Apply(t.Context(), store.Txn{c.op})
 					if must(t, e); results[0].Err == nil {
