@@ -237,19 +237,17 @@ func decide[T any](
 		select {
 		case a = <-answers:
 		case <-ctx.Done():
-			switch {
-			case !errors.Is(ctx.Err(), context.Canceled):
-				a.away = true
-			case asks:
-				a.err = ctx.Err()
-			default:
-				a.err = fmt.Errorf("%w: %w while the call was in flight", store.ErrUnknownOutcome, ctx.Err())
-			}
+			a.away = true
 		}
 	} else {
 		a.away = true
 	}
-	if a.away {
+	switch left := errors.Is(ctx.Err(), context.Canceled); {
+	case a.away && left && asks:
+		a.err = ctx.Err()
+	case a.away && left:
+		a.err = fmt.Errorf("%w: %w while the call was in flight", store.ErrUnknownOutcome, ctx.Err())
+	case a.away:
 		return standby(alone)
 	}
 	return a.value, store.Wrap(backend, "fallback", a.err)
@@ -264,6 +262,7 @@ type answer[T any] struct {
 
 // call calls the wrapped store for at most Patience, and notes whether it is out of reach for the key.
 func call[T any](ctx context.Context, f *fallback, key string, try func(context.Context) (T, error)) (a answer[T]) {
+	began := time.Now()
 	bound, cancel := context.WithCancel(ctx)
 	w := &watch{f: f, cancel: cancel}
 	w.timer = time.AfterFunc(time.Hour, w.passed)
@@ -273,7 +272,7 @@ func call[T any](ctx context.Context, f *fallback, key string, try func(context.
 	cancel()
 	switch {
 	case a.err == nil:
-	case w.overdue.Load():
+	case w.overdue.Load(), time.Since(began) >= f.patience: // on a busy machine the timer can be late
 		a.away = true
 	case ctx.Err() != nil:
 		return a // the caller has left, which tells nothing about the store
