@@ -212,6 +212,7 @@ func TestRefusalsWriteNothing(t *testing.T) {
 			}
 			return nil
 		}},
+		{"pings", alone, func(int64) error { return s.Ping(t.Context()) }},
 		{"visits", alone, func(int64) error {
 			n := 0
 			err := s.Visit(t.Context(), "full/", func(store.Entry) bool { n++; return true })

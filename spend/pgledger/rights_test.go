@@ -1,6 +1,7 @@
 package pgledger_test
 
 import (
+	"errors"
 	"io/fs"
 	"regexp"
 	"strings"
@@ -80,5 +81,45 @@ func TestRights(t *testing.T) {
 		if _, err := pool.Exec(t.Context(), sql); err == nil || !strings.Contains(err.Error(), "42501") {
 			t.Errorf("%s: %v; want 42501, which is a missing right", sql, err)
 		}
+	}
+}
+
+// TestPing has each table and each right of the ledger missing show before the first decision.
+func TestPing(t *testing.T) {
+	owner := pgtest.Pool(t)
+	schema := migrated(t)
+	role := schema + "_app"
+	run(t, owner, "CREATE ROLE "+role)
+	defer run(t, owner, "DROP OWNED BY "+role+"; DROP ROLE "+role)
+	names := strings.NewReplacer("@", schema+".buckets_", "#", role)
+	rights := []string{
+		"SELECT ON @accounts", "INSERT ON @accounts", "UPDATE ON @accounts", "DELETE ON @accounts", "SELECT ON @entries", "INSERT ON @entries",
+		"SELECT ON @requests", "INSERT ON @requests", "UPDATE (spend) ON @requests", "SELECT ON @spends", "INSERT ON @spends",
+		"UPDATE ON @spends", "SELECT ON @holds", "INSERT ON @holds", "DELETE ON @holds",
+	}
+	run(t, owner, "GRANT USAGE ON SCHEMA "+schema+" TO "+role)
+	for _, right := range rights {
+		run(t, owner, names.Replace("GRANT "+right+" TO #"))
+	}
+	l := over(t, pgtest.PoolAt(t, pgtest.With(t, "role="+role)), &postgres.Options{Schema: schema})
+	if err := l.Ping(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	lacks := func(fault, mend, code string) {
+		t.Helper()
+		run(t, owner, names.Replace(fault))
+		if err := l.Ping(t.Context()); !errors.Is(err, store.ErrMisconfigured) || !strings.Contains(err.Error(), code) {
+			t.Errorf("%s: %v; want ErrMisconfigured with %s", fault, err, code)
+		}
+		run(t, owner, names.Replace(mend))
+	}
+	for _, right := range rights {
+		lacks("REVOKE "+right+" FROM #", "GRANT "+right+" TO #", "42501")
+	}
+	for _, table := range []string{"accounts", "entries", "requests", "spends", "holds"} {
+		lacks("ALTER TABLE @"+table+" RENAME TO other", "ALTER TABLE "+schema+".other RENAME TO buckets_"+table, "42P01")
+	}
+	if err := l.Ping(t.Context()); err != nil {
+		t.Errorf("after all mends: %v", err)
 	}
 }

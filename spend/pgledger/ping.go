@@ -1,0 +1,42 @@
+package pgledger
+
+import (
+	"context"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/brimgo/brim/internal/pgrun"
+)
+
+// Ping finds out whether the ledger can decide now, by the statements of a decision on no account; see
+// [postgres.Store.Ping].
+func (l *Ledger) Ping(ctx context.Context) error {
+	return l.run.Look(ctx, "ping", func(ctx context.Context, conn *pgxpool.Conn) error {
+		if err := l.local(ctx, conn); err != nil {
+			return err
+		}
+		r := l.newRows(conn, true)
+		r.ctx = ctx
+		entries, err := r.entryColumns(nil)
+		if err != nil {
+			return err
+		}
+		none := idColumn(nil)
+		out := &pgx.Batch{}
+		pgrun.QueueBegin(out)
+		out.Queue(l.sql["plan"], nil, nil)
+		r.queue(out, []string{}, nil, true)
+		out.Queue(l.sql["begun"], none)
+		out.Queue(l.sql["create"], []string{})
+		out.Queue(l.sql["unused"], []int64{})
+		out.Queue(l.sql["save"], r.accountColumns(nil)...)
+		out.Queue(l.sql["append"], entries...)
+		out.Queue(l.sql["answer"], r.requestColumns(nil)...)
+		out.Queue(l.sql["open"], r.holdColumns(nil)...)
+		out.Queue(l.sql["unhold"], r.holdColumns(nil)...)
+		out.Queue(l.sql["spends"], none, none)
+		out.Queue("ROLLBACK")
+		return r.send(out)
+	})
+}
