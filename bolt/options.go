@@ -16,6 +16,7 @@ const (
 	DefaultLockTimeout   = 3 * time.Second
 	DefaultRelaxedWindow = 500 * time.Millisecond
 	DefaultLogSize       = 64 << 20
+	DefaultPruneEvery    = 10 * time.Minute
 )
 
 // Options are the choices of [Open], [OpenRelaxed] and [New]. A nil *Options means all defaults.
@@ -65,8 +66,10 @@ type Options struct {
 	// it is. LogSize is at least 64 KiB. Stores without a journal ignore it.
 	LogSize int64
 
-	// PruneEvery starts a goroutine that removes empty buckets at this interval, until Close; 0
-	// starts none. The interval counts on the process's clock, also if Clock is set.
+	// PruneEvery is the interval at which a goroutine removes empty buckets, until Close; 0 means
+	// [DefaultPruneEvery], and a negative interval means never. Prune keeps a bucket for MaxSkew after
+	// it is empty, so pruning more often than that finds little. The interval counts on the process's
+	// clock, also if Clock is set.
 	PruneEvery time.Duration
 
 	// Name is the name of brim's bbolt bucket in an application's database, for [New]; "" means
@@ -109,8 +112,6 @@ func (o *Options) withDefaults() (Options, error) {
 		return full, errors.New("LogSize is less than 64 KiB; it must be more, or 0 for the default")
 	case full.LogSize > maxLogSize:
 		return full, errors.New("LogSize is more than 1 GiB")
-	case full.PruneEvery < 0:
-		return full, errors.New("PruneEvery is negative; it must be positive, or 0 for no pruning at intervals")
 	case len(full.Name) > 255:
 		return full, errors.New("Name is longer than 255 bytes")
 	}
@@ -125,6 +126,9 @@ func (o *Options) withDefaults() (Options, error) {
 	}
 	if full.RelaxedWindow == 0 {
 		full.RelaxedWindow = DefaultRelaxedWindow
+	}
+	if full.PruneEvery == 0 {
+		full.PruneEvery = DefaultPruneEvery
 	}
 	if full.Name == "" {
 		full.Name = defaultName

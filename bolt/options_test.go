@@ -21,7 +21,6 @@ func TestBadOptions(t *testing.T) {
 		"RelaxedWindow is negative":                 {RelaxedWindow: -1},
 		"LogSize is less than 64 KiB":               {LogSize: 1},
 		"LogSize is more than 1 GiB":                {LogSize: 1<<30 + 1},
-		"PruneEvery is negative":                    {PruneEvery: -1},
 		"Name is longer than 255 bytes":             {Name: strings.Repeat("n", 256)},
 		"it must be positive, or 0 for the default": {MaxSkew: -time.Hour},
 	} {
@@ -58,7 +57,7 @@ func TestBadOptions(t *testing.T) {
 func TestOptions(t *testing.T) {
 	defaults := Options{
 		MaxSkew: store.DefaultMaxSkew, LockTimeout: 3 * time.Second, FileMode: 0o600,
-		RelaxedWindow: 500 * time.Millisecond, Name: "brim",
+		RelaxedWindow: 500 * time.Millisecond, Name: "brim", PruneEvery: 10 * time.Minute,
 	}
 	chosen := Options{
 		MaxSkew: 1, LockTimeout: 1, FileMode: 1, RelaxedWindow: 1, LogSize: 1 << 20, Name: "n", PruneEvery: 1,
@@ -67,7 +66,7 @@ func TestOptions(t *testing.T) {
 	longest := chosen
 	longest.Name = strings.Repeat("n", 255)
 	impatient := chosen
-	impatient.LockTimeout = -1
+	impatient.LockTimeout, impatient.PruneEvery = -1, -1
 	for _, c := range []struct {
 		name  string
 		given *Options
@@ -77,7 +76,7 @@ func TestOptions(t *testing.T) {
 		{"zero", &Options{}, defaults},
 		{"all chosen", &chosen, chosen},
 		{"the longest name", &longest, longest},
-		{"a negative LockTimeout", &impatient, impatient},
+		{"no wait and no pruning", &impatient, impatient},
 	} {
 		got, err := c.given.withDefaults()
 		if err != nil {

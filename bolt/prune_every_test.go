@@ -84,3 +84,20 @@ func TestPruneEveryFails(t *testing.T) {
 		}
 	})
 }
+
+// TestPruneEveryByDefault opens files without options, and with the wish to prune by hand.
+func TestPruneEveryByDefault(t *testing.T) {
+	for every, want := range map[time.Duration]int{0: 0, -1: 4} {
+		synctest.Test(t, func(t *testing.T) {
+			s, err := Open(filepath.Join(t.TempDir(), "limits.db"), &Options{PruneEvery: every})
+			must(t, err)
+			fillLeaky(t, s, 4, 1)
+			time.Sleep(21 * time.Minute)
+			entries, err := paging.All(context.Background(), s, "")
+			if err != nil || len(entries) != want {
+				t.Errorf("PruneEvery %v: %d buckets are left after 21 minutes, %v; want %d", every, len(entries), err, want)
+			}
+			closeStore(t, s)
+		})
+	}
+}

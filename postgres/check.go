@@ -35,7 +35,7 @@ func Check(ctx context.Context, pool *pgxpool.Pool, o *Options) ([]store.Finding
 	if o != nil {
 		options = *o
 	}
-	options.PruneEvery = 0
+	options.PruneEvery = -1
 	s, err := newStore(pool, options)
 	if err != nil {
 		return nil, store.Wrap("postgres", "check", err)

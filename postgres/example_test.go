@@ -26,11 +26,14 @@ func ExampleNew() {
 	if err := migrations.Up(ctx, pool, nil); err != nil { // does nothing if the tables are there
 		log.Fatal(err)
 	}
-	db, err := postgres.New(pool, &postgres.Options{PruneEvery: time.Hour})
+	db, err := postgres.New(pool, nil)
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer db.Close() // the pool stays open
+	defer db.Close()                     // the pool stays open
+	if err := db.Ping(ctx); err != nil { // a missing right shows here
+		log.Fatal(err)
+	}
 
 	st, err := brim.New(db, nil).TryFillup(ctx, brim.Over(100, time.Minute).For("tenant:42"), 1)
 	switch {

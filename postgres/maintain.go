@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/fnv"
+	"io"
 	"strings"
 	"unicode/utf8"
 
@@ -149,7 +151,22 @@ const prunePages = 1000
 //
 // It answers [errors.ErrUnsupported] if the table is neither plain nor partitioned, for instance a
 // view, a foreign table, or one that other tables inherit from.
-func (s *Store) Prune(ctx context.Context) (removed int64, err error) {
+func (s *Store) Prune(ctx context.Context) (removed int64, err error) { return s.prune(ctx, nil) }
+
+// pruneAlone is Prune for Options.PruneEvery. It stops where it finds another process at the table.
+func (s *Store) pruneAlone(ctx context.Context) (removed int64, err error) {
+	lock := s.pruneLock()
+	return s.prune(ctx, &lock)
+}
+
+// pruneLock returns the key of the advisory lock of the table.
+func (s *Store) pruneLock() int64 {
+	name := fnv.New64a()
+	_, _ = io.WriteString(name, "brim: prune "+s.run.Names.Qualified())
+	return int64(name.Sum64())
+}
+
+func (s *Store) prune(ctx context.Context, lock *int64) (removed int64, err error) {
 	var pages, parts int64
 	var is shape
 	err = s.run.Look(ctx, "prune", func(ctx context.Context, conn *pgxpool.Conn) error {
@@ -161,10 +178,11 @@ func (s *Store) Prune(ctx context.Context) (removed int64, err error) {
 			errors.ErrUnsupported, why))
 	}
 	step := max(1, prunePages/max(1, parts)) // the statement reads as many pages of each part
-	for from := int64(0); err == nil && from < pages; from += step {
+	for from, mine := int64(0), true; err == nil && mine && from < pages; from += step {
 		var n int64
-		err = s.run.Change(ctx, "prune", func(ctx context.Context, conn *pgxpool.Conn) (err error) {
-			n, err = s.run.QueryByIndex(ctx, conn, s.sql.Load().prune, []any{from, from + step, s.run.Now(), s.maxSkew}, nil)
+		err = s.run.Change(ctx, "prune", func(ctx context.Context, conn *pgxpool.Conn) error {
+			args := []any{from, from + step, s.run.Now(), s.maxSkew, lock}
+			_, err := s.run.QueryByIndex(ctx, conn, s.sql.Load().prune, args, func(rows pgx.Rows) error { return rows.Scan(&mine, &n) })
 			return err
 		})
 		removed += n

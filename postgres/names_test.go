@@ -155,7 +155,6 @@ func TestNewChecks(t *testing.T) {
 		{"negative lanes", "negative", pool, &postgres.Options{Lanes: -1}},
 		{"negative batch", "negative", pool, &postgres.Options{BatchSize: -1}},
 		{"negative timeout", "negative", pool, &postgres.Options{StatementTimeout: -1}},
-		{"negative interval", "negative", pool, &postgres.Options{PruneEvery: -1}},
 		{"negative skew", "negative", pool, &postgres.Options{MaxSkew: -1}},
 		{"a name that the server refuses", "pg_", pool, &postgres.Options{Schema: "pg_limits"}},
 	} {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/maphash"
 	"log/slog"
+	"math/rand/v2"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -23,6 +24,7 @@ const (
 	DefaultLanes            = 3
 	DefaultBatchSize        = 1024
 	DefaultStatementTimeout = 10 * time.Second
+	DefaultPruneEvery       = 10 * time.Minute
 )
 
 // Options adjust a [Store]. The zero value is the default.
@@ -56,8 +58,11 @@ type Options struct {
 	// transactions of Update and of calls for several buckets. The store leaves the settings of a
 	// transaction of yours alone.
 	StatementTimeout time.Duration
-	// PruneEvery starts a goroutine that removes empty buckets at this interval, until Close; 0
-	// starts none. The interval counts on this process's clock.
+	// PruneEvery is the interval at which a goroutine removes empty buckets, until Close; 0 means
+	// [DefaultPruneEvery], and a negative interval means never. Prune keeps a bucket for MaxSkew after
+	// it is empty, so pruning more often than that finds little. The interval counts on this process's
+	// clock and is up to a tenth longer, so that processes that start together do not prune together.
+	// A process that finds another one at the table leaves it the rest of the round.
 	PruneEvery time.Duration
 	// Clock replaces the server's clock, for tests and for replaying logs. It must be safe for
 	// concurrent use.
@@ -103,7 +108,7 @@ func New(pool *pgxpool.Pool, o *Options) (*Store, error) {
 }
 
 func newStore(pool *pgxpool.Pool, o Options) (*Store, error) {
-	if o.Lanes < 0 || o.BatchSize < 0 || o.StatementTimeout < 0 || o.PruneEvery < 0 || o.MaxSkew < 0 {
+	if o.Lanes < 0 || o.BatchSize < 0 || o.StatementTimeout < 0 || o.MaxSkew < 0 {
 		return nil, errors.New("an option is negative; use 0 for its default")
 	}
 	names, err := pgname.New(o.Schema, o.Table)
@@ -146,7 +151,10 @@ func newStore(pool *pgxpool.Pool, o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.pruner = pruner.Start(o.PruneEvery, s.Prune, "postgres", s.log)
+	if o.PruneEvery == 0 {
+		o.PruneEvery = DefaultPruneEvery
+	}
+	s.pruner = pruner.Start(o.PruneEvery+rand.N(max(1, o.PruneEvery/10)), s.pruneAlone, "postgres", s.log)
 	return s, nil
 }
 

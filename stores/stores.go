@@ -27,6 +27,9 @@ type Options struct {
 	// MaxSkew limits how far ahead of the clock a stored time is believed; 0 means
 	// [store.DefaultMaxSkew].
 	MaxSkew time.Duration
+	// PruneEvery is the interval at which the store removes empty buckets: see the Options of the
+	// backend. 0 means its default, and a negative interval means never.
+	PruneEvery time.Duration
 	// MaxConns is the largest number of connections to a server, or to each server of a cluster; 0
 	// leaves it to the name and to the default of the client.
 	MaxConns int
@@ -64,7 +67,7 @@ var ErrName = place.ErrName
 // Open opens the store of that name; the package comment lists the names. o may be nil.
 //
 // If name is not the name of a store, the error is [ErrName]. If a server cannot be reached, or
-// lacks the tables of package migrations, or cannot keep the promises of package redisstore, Open
+// lacks the tables of package migrations or a right on them, or cannot keep the promises of package redisstore, Open
 // returns the backend's error.
 func Open(ctx context.Context, name string, o *Options) (*Store, error) {
 	p, err := place.Parse(name)
@@ -83,10 +86,10 @@ func Open(ctx context.Context, name string, o *Options) (*Store, error) {
 	s := &Store{Name: p.String()}
 	switch p.Kind() {
 	case place.Memory:
-		s.Store = memory.New(&memory.Options{Clock: o.Clock, MaxSkew: o.MaxSkew, Logger: o.Logger})
+		s.Store = memory.New(&memory.Options{Clock: o.Clock, MaxSkew: o.MaxSkew, PruneEvery: o.PruneEvery, Logger: o.Logger})
 	case place.File:
 		s.Bolt, err = bolt.Open(p.Path(), &bolt.Options{
-			Clock: o.Clock, MaxSkew: o.MaxSkew, Logger: o.Logger, Trace: o.Trace,
+			Clock: o.Clock, MaxSkew: o.MaxSkew, PruneEvery: o.PruneEvery, Logger: o.Logger, Trace: o.Trace,
 		})
 		s.Store = s.Bolt
 	case place.PostgreSQL:
@@ -115,11 +118,11 @@ func (s *Store) openPostgres(ctx context.Context, p place.Place, o *Options) err
 	}
 	schema, table := p.Tables()
 	s.Postgres, err = postgres.New(pool, &postgres.Options{
-		Schema: schema, Table: table, Clock: o.Clock, MaxSkew: o.MaxSkew, Logger: o.Logger, Trace: o.Trace,
+		Schema: schema, Table: table, Clock: o.Clock, MaxSkew: o.MaxSkew, PruneEvery: o.PruneEvery, Logger: o.Logger, Trace: o.Trace,
 	})
 	if err == nil {
-		// A missing server, or missing tables, must show before any work begins.
-		if err = s.Postgres.Visit(ctx, "", func(store.Entry) bool { return false }); err != nil {
+		// A missing server, table or right must show before any work begins.
+		if err = s.Postgres.Ping(ctx); err != nil {
 			err = errors.Join(err, s.Postgres.Close())
 		}
 	}

@@ -58,7 +58,8 @@ func (a *app) open(ctx context.Context, p place.Place, o opening) (*opened, erro
 			return nil, err
 		}
 	}
-	options := &stores.Options{Clock: o.clock, MaxConns: o.conns, Logger: a.logger()}
+	// A command prunes only when it is told to.
+	options := &stores.Options{Clock: o.clock, PruneEvery: -1, MaxConns: o.conns, Logger: a.logger()}
 	if o.clock != nil {
 		options.MaxSkew = simulate.MaxSkew
 	}

@@ -62,6 +62,9 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
+	if err := db.Ping(ctx); err != nil { // a missing right shows here, and not in the first charge
+		return err
+	}
 
 	w := &writer{
 		pool: pool, buckets: db, limiter: brim.New(db, nil),

@@ -32,7 +32,7 @@ func Check(ctx context.Context, pool *pgxpool.Pool, o *postgres.Options) ([]stor
 	if o != nil {
 		options = *o
 	}
-	options.PruneEvery = 0
+	options.PruneEvery = -1
 	s, err := postgres.New(pool, &options)
 	if err != nil {
 		return nil, store.Wrap("pgledger", "check", err)

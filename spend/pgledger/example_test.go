@@ -35,6 +35,9 @@ func Example() {
 		log.Fatal(err)
 	}
 	defer ledger.Close()
+	if err := ledger.Ping(ctx); err != nil { // a missing right shows here
+		log.Fatal(err)
+	}
 
 	limit, err := spend.ParseMoney("1000.00", "EUR")
 	if err != nil {
