@@ -9,7 +9,10 @@
 // then an INSERT and a SELECT go out together with the UPDATE. Fillups, drains, holds, penalties and
 // calls for several buckets are transactions of two round trips.
 //
-// The tables come from package migrations, or from "brim migrate up".
+// The tables come from package migrations, or from "brim migrate up". [Store.Ping] tells at the start of
+// a program whether a decision would work. The database and the sessions must use UTF8, and no session
+// may search a schema before pg_catalog: see docs/postgres.md, which lists what each error of the server
+// becomes.
 //
 // # Durability
 //

@@ -30,7 +30,8 @@ func ExampleNew() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer db.Close()                     // the pool stays open
+	defer db.Close() // the pool stays open
+
 	if err := db.Ping(ctx); err != nil { // a missing right shows here
 		log.Fatal(err)
 	}

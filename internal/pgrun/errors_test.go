@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -162,5 +164,31 @@ func TestErrors(t *testing.T) {
 	}
 	if Refused(nil) || IsCode(nil, "") {
 		t.Error("no error is taken for one of the server's")
+	}
+}
+
+// TestErrorsAreDocumented finds each code of the table in that of docs/postgres.md, in a row with its
+// sentinel.
+func TestErrorsAreDocumented(t *testing.T) {
+	page, err := os.ReadFile("../../docs/postgres.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(page), "\n## Errors\n")
+	names := map[error]string{passes: "ErrUnavailable", ours: "ErrMisconfigured", store.ErrInvalidKey: "ErrInvalidKey"}
+	for code, a := range answers {
+		if code == "57P" || code == "08P01" { // the rows name the codes of the first, and the words of PgBouncer for the other
+			continue
+		}
+		found := false
+		for line := range strings.Lines(section) {
+			cells := strings.Split(line, "|")
+			if len(cells) > 3 && regexp.MustCompile(`\b`+code[:2]+`(`+code[2:]+`|,|:|\b )`).MatchString(cells[1]) {
+				found = found || strings.Contains(cells[3], names[a.class])
+			}
+		}
+		if !found {
+			t.Errorf("docs/postgres.md does not list %s with %s", code, names[a.class])
+		}
 	}
 }
