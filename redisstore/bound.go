@@ -12,10 +12,12 @@ import (
 )
 
 // A call ends within twice CallTimeout. It waits in the queue for at most a half; see flush. A flush
-// starts round trips for a third. The last of them takes as long as CallTimeout at most.
+// starts round trips for a third. The last of them takes as long as CallTimeout at most, and if its
+// answer does not come, a tenth more; see drop.
 const (
 	queuing  = 2 // divisors of CallTimeout
 	starting = 3
+	dropping = 10
 )
 
 // connecting is the divisor of CallTimeout that bounds the wait for a connection.
@@ -59,6 +61,43 @@ type once struct{ redis.Cmder }
 // NoRetry tells the client not to send the command again.
 func (once) NoRetry() bool { return true }
 
+// drop has a client close its idle connections, after one gave no answer in time. When a network has
+// failed, all of them are dead, and each would take a call with it. A command that cannot be written
+// is not sent, and the client then closes the connection that it took for it.
+func (s *Store) drop(client *redis.Client) {
+	done := make(chan struct{})
+	go func() { // goes on without the caller where another has taken a connection, and the client makes a new one
+		defer close(done)
+		ctx, cancel := context.WithTimeout(context.Background(), s.o.CallTimeout)
+		defer cancel()
+		process := func(c redis.Cmder) { _ = client.Process(ctx, c) }
+		for stats := client.PoolStats(); stats != nil; stats = (*redis.PoolStats)(stats.PipelineStats) {
+			for range stats.IdleConns {
+				if ctx.Err() == nil {
+					process(once{redis.NewCmd(ctx, "ping", unwritable{})})
+				}
+			}
+			process = func(c redis.Cmder) {
+				pipe := client.Pipeline()
+				_ = pipe.Process(ctx, c)
+				_, _ = pipe.Exec(ctx)
+			}
+		}
+	}()
+	select {
+	case <-done:
+	case <-time.After(s.o.CallTimeout / dropping):
+	}
+}
+
+// unwritable is an argument that a client cannot write.
+type unwritable struct{}
+
+// MarshalBinary returns an error.
+func (unwritable) MarshalBinary() ([]byte, error) {
+	return nil, errors.New(backend + ": an idle connection is closed, since another gave no answer in time")
+}
+
 // ask sends a command that writes nothing, as build makes it of two or more words. It sends it again
 // if a connection breaks, as those do that were open while the server started anew.
 func ask[C redis.Cmder](ctx context.Context, s *Store, c *redis.Client, build func(context.Context, ...any) C, words ...string) C {
@@ -78,7 +117,11 @@ func ask[C redis.Cmder](ctx context.Context, s *Store, c *redis.Client, build fu
 		switch {
 		case err != nil && !last.sent:
 			cmd.SetErr(s.unconnected(err))
-		case err != nil && !errors.As(err, &answer) && !isTimeout(err) && attempt <= retries && ctx.Err() == nil:
+		case isTimeout(err):
+			if ctx.Err() == nil { // else the caller has gone
+				s.drop(c)
+			}
+		case err != nil && !errors.As(err, &answer) && attempt <= retries && ctx.Err() == nil:
 			backoff(attempt)
 			continue
 		}

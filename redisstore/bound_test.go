@@ -18,10 +18,18 @@ import (
 )
 
 // hole is a network in which bytes can get lost. When it is shut, connections accept all bytes and
-// give no answer, and so do new ones.
+// give no answer, and so do new ones. When it is open again, those stay dead, and new ones work.
 type hole struct {
 	shut     atomic.Bool
+	shuts    atomic.Int64
+	hangs    bool         // a new connection is not even accepted
 	listener net.Listener // accepts and never answers
+}
+
+// cut shuts the network.
+func (h *hole) cut() {
+	h.shuts.Add(1)
+	h.shut.Store(true)
 }
 
 func newHole(t *testing.T) *hole {
@@ -32,23 +40,28 @@ func newHole(t *testing.T) *hole {
 }
 
 func (h *hole) dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	shuts := h.shuts.Load()
 	if h.shut.Load() {
-		addr = h.listener.Addr().String()
+		if addr = h.listener.Addr().String(); h.hangs {
+			<-ctx.Done()
+			return nil, &net.OpError{Op: "dial", Err: ctx.Err()}
+		}
 	}
 	c, err := (&net.Dialer{}).DialContext(ctx, network, addr)
 	if err != nil {
 		return nil, err
 	}
-	return &holeConn{c, h}, nil
+	return &holeConn{c, h, shuts}, nil
 }
 
 type holeConn struct {
 	net.Conn
-	hole *hole
+	hole  *hole
+	shuts int64 // of the hole, when the connection was made
 }
 
 func (c *holeConn) Write(p []byte) (int, error) {
-	if c.hole.shut.Load() {
+	if c.hole.shut.Load() || c.hole.shuts.Load() != c.shuts {
 		return len(p), nil
 	}
 	return c.Conn.Write(p)
@@ -148,7 +161,7 @@ func TestBound(t *testing.T) {
 				return closing(t, redis.NewClient(&redis.Options{
 					Addr: server.Addr(), Dialer: h.dial, ReadTimeout: boundTimeout,
 				}))
-			}, func() { h.shut.Store(true) }}
+			}, func() { h.cut() }}
 		}},
 		{"stopped", "its kernel still accepts connections", func(t *testing.T) world {
 			server, w := single(t)
@@ -190,7 +203,7 @@ func TestBound(t *testing.T) {
 				return closing(t, redis.NewClusterClient(&redis.ClusterOptions{
 					Addrs: addrs, Dialer: h.dial, ReadTimeout: boundTimeout,
 				}))
-			}, func() { h.shut.Store(true) }}
+			}, func() { h.cut() }}
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -252,7 +265,7 @@ func TestBoundOfMany(t *testing.T) {
 	} {
 		h.shut.Store(false)
 		s := open(t, client, &Options{CallTimeout: timeout, Prefix: "bound:"})
-		h.shut.Store(true)
+		h.cut()
 		var wg sync.WaitGroup
 		var mu sync.Mutex
 		var longest time.Duration
@@ -274,5 +287,96 @@ func TestBoundOfMany(t *testing.T) {
 			t.Errorf("%s: one call of many took %v, want at most %v", name, longest, 2*timeout)
 		}
 		must(t, client.Close())
+	}
+}
+
+// TestOutage drops a network and mends it. However many connections were idle, and are dead, calls
+// succeed again within twice CallTimeout.
+func TestOutage(t *testing.T) {
+	const timeout = 600 * time.Millisecond
+	for _, c := range []struct {
+		name     string
+		cluster  bool
+		contexts bool // ContextTimeoutEnabled
+		hangs    bool // no connection is accepted while the network is down
+		calls    bool // are made while the network is down
+		replicas int  // with these, scripts are in pipelines, which have connections of their own
+	}{
+		{"quiet", false, true, false, false, 0},
+		{"quiet, by its own timeouts", false, false, false, false, 0},
+		{"busy", false, true, false, true, 0},
+		{"busy, no connections", false, true, true, true, 0},
+		{"cluster, quiet", true, true, false, false, 0},
+		{"cluster, busy", true, true, false, true, 0},
+		{"cluster with replicas, quiet", true, true, false, false, 1},
+	} {
+		for _, idle := range []int{1, 10, 100} {
+			t.Run(fmt.Sprintf("%s, %d idle", c.name, idle), func(t *testing.T) {
+				h := newHole(t)
+				h.hangs = c.hangs
+				var client redis.UniversalClient
+				var server *redis.Client
+				if c.cluster {
+					all := closing(t, redis.NewClusterClient(&redis.ClusterOptions{
+						Addrs: redistest.ClusterClient(t).Options().Addrs, Dialer: h.dial, ContextTimeoutEnabled: c.contexts,
+						PoolSize: 2 * idle, PipelinePoolSize: 2 * idle, DialTimeout: timeout, ReadTimeout: timeout,
+					}))
+					var err error
+					server, err = all.MasterForKey(t.Context(), "outage:b")
+					must(t, err)
+					client = all
+				} else {
+					server = redistest.Client(t, func(o *redis.Options) {
+						o.Dialer, o.ContextTimeoutEnabled, o.PoolSize, o.DialTimeout = h.dial, c.contexts, 2*idle, timeout
+						if !c.contexts {
+							o.ReadTimeout, o.WriteTimeout = timeout, timeout
+						}
+					})
+					client = server
+				}
+				s := open(t, client, &Options{CallTimeout: timeout, Prefix: "outage:", Replicas: c.replicas})
+				must(t, fill(t.Context(), s))
+				idles := func() int {
+					if c.replicas > 0 {
+						return int(server.PoolStats().PipelineStats.IdleConns)
+					}
+					return int(server.PoolStats().IdleConns)
+				}
+				for idles() < idle { // callers that wait at once have connections of their own
+					var wg sync.WaitGroup
+					for range idle {
+						wg.Go(func() {
+							if c.replicas == 0 {
+								_ = server.Do(t.Context(), "wait", 9, 100).Err() // there are fewer
+								return
+							}
+							pipe := server.Pipeline()
+							pipe.Do(t.Context(), "wait", 9, 100)
+							_, _ = pipe.Exec(t.Context())
+						})
+					}
+					wg.Wait()
+				}
+				h.cut()
+				for until := time.Now().Add(4 * timeout); c.calls && time.Now().Before(until); {
+					if err := fill(t.Context(), s); err == nil {
+						t.Fatal("a call crossed the network that is down")
+					}
+				}
+				h.shut.Store(false)
+				back, failed := time.Now(), 0
+				for fill(t.Context(), s) != nil {
+					if failed++; time.Since(back) > time.Minute {
+						t.Fatalf("%d calls failed in a minute", failed)
+					}
+				}
+				took := time.Since(back)
+				t.Logf("%v after the network was back, and %d calls that failed", took.Round(time.Millisecond), failed)
+				if took > 2*timeout {
+					t.Errorf("the first success was %v after the network was back, want at most %v", took, 2*timeout)
+				}
+				must(t, s.Delete(t.Context(), "b"))
+			})
+		}
 	}
 }

@@ -218,7 +218,9 @@ func TestRefusedWriteAmongOthers(t *testing.T) {
 	must(t, admin.Do(t.Context(), append(aclLine(t), "-del")...).Err())
 	s := open(t, closing(t, redis.NewClient(&redis.Options{Addr: server.Addr(), Username: "brim", Password: "secret"})), nil)
 	must(t, fill(t.Context(), s))
-	one := func(op store.Op) *fillRequest { return &fillRequest{In: request{one: [1]store.Op{op}, since: time.Now()}} }
+	one := func(op store.Op) *fillRequest {
+		return &fillRequest{In: request{one: [1]store.Op{op}, since: time.Now()}}
+	}
 	reqs := []*fillRequest{
 		one(store.Op{Bucket: tenUnits.For("b"), Mode: modeDelete}), one(store.Op{Bucket: tenUnits.For("c"), Amount: 1}),
 	}

@@ -198,6 +198,11 @@ func (s *Store) send(client *redis.Client, calls []*call, asking, bySource bool,
 	}
 	ctx, cancel := s.trip(context.Background(), &calls[0].input, until)
 	defer cancel()
+	defer func() {
+		if slices.ContainsFunc(calls, func(c *call) bool { return c.input.sent && isTimeout(c.err) }) {
+			s.drop(client)
+		}
+	}()
 	asks := !slices.ContainsFunc(calls, func(c *call) bool { return !c.asks })
 	if len(calls) == 1 && !asking && (asks || s.o.Replicas == 0 && !s.o.Synced) {
 		cmd := calls[0].command(ctx, bySource)

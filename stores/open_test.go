@@ -222,8 +222,8 @@ func TestOpenFails(t *testing.T) {
 			continue
 		}
 		text := fmt.Sprintf("%v %+v %#v", err, err, err)
-		if !errors.Is(err, store.ErrUnavailable) && !errors.Is(err, store.ErrMisconfigured) && !strings.Contains(c.says, "maxmemory") || !strings.Contains(text, c.says) {
-			t.Errorf("%s: %v; want an error of the store that says %q", c.name, err, c.says)
+		if !errors.Is(err, store.ErrUnavailable) && !errors.Is(err, store.ErrMisconfigured) || !strings.Contains(text, c.says) {
+			t.Errorf("%s: %v; want ErrUnavailable or ErrMisconfigured, and the words %q", c.name, err, c.says)
 		}
 		if strings.Contains(text+log.String(), password) {
 			t.Errorf("%s: the password shows in %s, or in the log %s", c.name, text, log.String())
