@@ -82,9 +82,9 @@ func TestCheck(t *testing.T) {
 		}
 	}
 	_, err = Check(t.Context(), t.TempDir())
-	failsWith(t, err, store.ErrUnavailable, "not a regular file")
+	failsWith(t, err, store.ErrMisconfigured, "not a regular file")
 	missing := filepath.Join(t.TempDir(), "no.db")
-	if _, err := Check(t.Context(), missing); !errors.Is(err, store.ErrUnavailable) || !strings.HasPrefix(err.Error(), "bolt: check no.db: ") {
+	if _, err := Check(t.Context(), missing); !errors.Is(err, store.ErrMisconfigured) || !strings.HasPrefix(err.Error(), "bolt: check no.db: ") {
 		t.Errorf("a missing file: %v", err)
 	}
 	if _, err := os.Stat(missing); !errors.Is(err, os.ErrNotExist) {

@@ -22,7 +22,9 @@ func TestFailedFlushAnswersAll(t *testing.T) {
 			batch := []*combine.Request[request, reply]{{In: capture}, {In: capture}}
 			goOn := holdUp(t, s)
 			defer goOn()
+			want := store.ErrMisconfigured
 			if o != nil {
+				want = store.ErrUnavailable
 				database(s).MaxSize = 1
 				batch = append(batch, &combine.Request[request, reply]{In: request{kind: apply, txns: longFills("long", 900)}})
 				s.flush(0, batch)
@@ -31,8 +33,8 @@ func TestFailedFlushAnswersAll(t *testing.T) {
 				s.flush(0, batch)
 			}
 			for i, r := range batch {
-				if !errors.Is(r.Err, store.ErrUnavailable) {
-					t.Errorf("request %d: %v; want ErrUnavailable", i, r.Err)
+				if !errors.Is(r.Err, want) {
+					t.Errorf("request %d: %v; want %v", i, r.Err, want)
 				}
 			}
 		})

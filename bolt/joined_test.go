@@ -42,18 +42,18 @@ func TestNewLeavesTheDatabaseOpen(t *testing.T) {
 
 func TestNewRefuses(t *testing.T) {
 	_, err := New(nil, nil)
-	failsWith(t, err, store.ErrUnavailable, "nil")
+	failsWith(t, err, store.ErrMisconfigured, "nil")
 	path := filepath.Join(t.TempDir(), "app.db")
 	for _, readOnly := range []bool{false, true} {
 		db, err := bbolt.Open(path, 0o600, &bbolt.Options{ReadOnly: readOnly, Timeout: time.Second})
 		must(t, err)
 		if readOnly {
 			_, err := New(db, nil)
-			failsWith(t, err, store.ErrUnavailable, "for reading only")
+			failsWith(t, err, store.ErrMisconfigured, "for reading only")
 		}
 		must(t, db.Close())
 		_, err = New(db, nil)
-		failsWith(t, err, store.ErrUnavailable, "not open")
+		failsWith(t, err, store.ErrMisconfigured, "not open")
 	}
 }
 
@@ -217,12 +217,12 @@ func TestWithRefuses(t *testing.T) {
 	view := func(db *bbolt.DB, fn func(tx *bbolt.Tx)) {
 		must(t, db.View(func(tx *bbolt.Tx) error { fn(tx); ended = tx; return nil }))
 	}
-	view(db, func(tx *bbolt.Tx) { refuses(owned, tx, store.ErrUnavailable, "another database") })
+	view(db, func(tx *bbolt.Tx) { refuses(owned, tx, store.ErrMisconfigured, "another database") })
 	refuses(s, ended, store.ErrClosed, "has ended")
 	refuses(s, nil, store.ErrClosed)
-	view(otherDB, func(tx *bbolt.Tx) { refuses(s, tx, store.ErrUnavailable, "another database") })
+	view(otherDB, func(tx *bbolt.Tx) { refuses(s, tx, store.ErrMisconfigured, "another database") })
 	s.db.File().Refuse("a commit may or may not last")
-	view(db, func(tx *bbolt.Tx) { refuses(s, tx, store.ErrUnavailable, "may or may not last") })
+	view(db, func(tx *bbolt.Tx) { refuses(s, tx, store.ErrMisconfigured, "may or may not last") })
 	closeStore(t, s)
 	view(db, func(tx *bbolt.Tx) { refuses(s, tx, store.ErrClosed) })
 }

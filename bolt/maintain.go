@@ -18,7 +18,7 @@ import (
 //
 // A store over an application's database cannot be compacted: the error is
 // [errors.ErrUnsupported]. Windows does not rename over an open file: the error is
-// [store.ErrUnavailable].
+// [store.ErrMisconfigured].
 func (s *Store) Compact(ctx context.Context) (before, after int64, err error) {
 	if err = s.check(ctx); err == nil {
 		before, after, err = s.db.Compact(ctx)

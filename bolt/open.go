@@ -15,12 +15,15 @@ import (
 // Open opens the store in the file at path, and creates the file if there is none.
 //
 // The file belongs to this store until it is closed. If the file is open elsewhere, in this process
-// or another, Open waits for [Options.LockTimeout] and then answers [store.ErrUnavailable]. A file
-// that is cut short, empty, or not brim's is [store.ErrCorrupt] and left as it is. So is a file
+// or another, Open waits for [Options.LockTimeout] and then answers [store.ErrUnavailable]. So it does
+// on a disk that is full or fails. A missing directory or right, a path that is no file's, and an
+// option out of its range is [store.ErrMisconfigured]; so is a file without its journal. A file that
+// is cut short, empty, or not brim's is [store.ErrCorrupt] and left as it is. So is a file
 // with damage that can hide a bucket, in a key, a page or the totals; the remedy is the last
 // backup, see [Store.Backup]. If only the records of some buckets are damaged, Open succeeds and
 // logs their number: calls that need one of these buckets answer [store.ErrCorrupt], and a Delete
-// of the bucket mends it. A file written by a newer version of brim is [errors.ErrUnsupported].
+// of the bucket mends it. A file written by a newer version of brim is [store.ErrMisconfigured] and
+// [errors.ErrUnsupported].
 //
 // # Journal
 //
@@ -47,7 +50,7 @@ func open(path string, o *Options, mode kv.Mode) (*Store, error) {
 	op := "open " + filepath.Base(path)
 	full, err := o.withDefaults()
 	if err != nil {
-		return nil, store.Wrap(backend, op, err)
+		return nil, store.Wrap(backend, op, boltfile.Misconfigured(err.Error(), err))
 	}
 	s := newStore(full, mode)
 	if s.db, err = kv.Open(path, s.engine(defaultName)); err != nil {
@@ -71,10 +74,10 @@ func New(db *bbolt.DB, o *Options) (*Store, error) {
 	const op = "new"
 	full, err := o.withDefaults()
 	if err != nil {
-		return nil, store.Wrap(backend, op, err)
+		return nil, store.Wrap(backend, op, boltfile.Misconfigured(err.Error(), err))
 	}
 	if db == nil {
-		return nil, store.Wrap(backend, op, boltfile.Unavailable("the database is nil; open it first", nil))
+		return nil, store.Wrap(backend, op, boltfile.Misconfigured("the database is nil; open it first", nil))
 	}
 	s := newStore(full, kv.Commit)
 	if s.db, err = kv.Join(db, s.engine(full.Name)); err != nil {
@@ -128,7 +131,7 @@ func init() {
 	kv.TxOf = func(of any, fn func(*kv.Tx) error) error {
 		j, ok := of.(*txStore)
 		if !ok || j.tx != nil {
-			return boltfile.Unavailable("the store is not one that Update has given", nil)
+			return boltfile.Misconfigured("the store is not one that Update has given", nil)
 		}
 		return j.in(true, func(v *view) error { return fn(v.Tx) })
 	}

@@ -84,10 +84,10 @@ func TestOpenRefuses(t *testing.T) {
 		{"cut short", "bbolt maps it, and dies of SIGBUS", write(sound[:3*page]), store.ErrCorrupt, "cut short"},
 		{"directory", "", func(t *testing.T, path string) {
 			must(t, os.Mkdir(path, 0o700))
-		}, store.ErrUnavailable, "is a directory"},
+		}, store.ErrMisconfigured, "is a directory"},
 		{"link to nowhere", "a link cannot be replaced by a new file for ever", func(t *testing.T, path string) {
 			must(t, os.Symlink(path+".gone", path))
-		}, store.ErrUnavailable, "symbolic link"},
+		}, store.ErrMisconfigured, "symbolic link"},
 		{"another program's database", "its bucket of brim's may have lost its name", func(t *testing.T, path string) {
 			db, err := bbolt.Open(path, 0o600, &bbolt.Options{Timeout: time.Second})
 			must(t, err)
@@ -140,7 +140,7 @@ func editMeta(t *testing.T, path string, fn func(meta *bbolt.Bucket) error) {
 
 func TestOpenWhereItMayNot(t *testing.T) {
 	_, err := Open(filepath.Join(t.TempDir(), "no", "such", "limits.db"), nil)
-	failsWith(t, err, store.ErrUnavailable, "directory")
+	failsWith(t, err, store.ErrMisconfigured, "directory")
 	if !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("error %v hides its cause", err)
 	}

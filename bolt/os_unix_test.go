@@ -19,6 +19,6 @@ func TestOpenFifo(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "limits.db")
 	must(t, syscall.Mkfifo(path, 0o600))
 	_, err := Open(path, &Options{LockTimeout: -1})
-	failsWith(t, err, store.ErrUnavailable, "bolt: open limits.db: ", "not a regular file")
+	failsWith(t, err, store.ErrMisconfigured, "bolt: open limits.db: ", "not a regular file")
 	leftOver(t, filepath.Dir(path), "limits.db")
 }

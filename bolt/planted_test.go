@@ -22,11 +22,11 @@ func TestPlanted(t *testing.T) {
 	}{
 		{
 			"a link to a file", func(at, victim string) error { return os.Symlink(victim, at) },
-			store.ErrUnavailable, "symbolic link",
+			store.ErrMisconfigured, "symbolic link",
 		},
 		{
 			"a link to nowhere", func(at, victim string) error { return os.Symlink(victim+".none", at) },
-			store.ErrUnavailable, "symbolic link",
+			store.ErrMisconfigured, "symbolic link",
 		},
 		{
 			"a second name of a file", func(at, victim string) error { return os.Link(victim, at) },
@@ -34,11 +34,11 @@ func TestPlanted(t *testing.T) {
 		},
 		{
 			"an empty directory", func(at, _ string) error { return os.Mkdir(at, 0o700) },
-			store.ErrUnavailable, "not a regular file; put the journal itself beside the file, or move away",
+			store.ErrMisconfigured, "not a regular file; put the journal itself beside the file, or move away",
 		},
 		{
 			"a directory", func(at, _ string) error { return os.MkdirAll(filepath.Join(at, "d"), 0o700) },
-			store.ErrUnavailable, "not a regular file",
+			store.ErrMisconfigured, "not a regular file",
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -64,19 +64,19 @@ func TestStrangePairs(t *testing.T) {
 	}{
 		{"no journal", func(t *testing.T, path string) {
 			must(t, os.Remove(path+kv.LogSuffix))
-		}, store.ErrUnavailable, []string{"limits.db.journal is missing", "put it back"}, "is missing"},
+		}, store.ErrMisconfigured, []string{"limits.db.journal is missing", "put it back"}, "is missing"},
 		{"no file", func(t *testing.T, path string) {
 			must(t, os.Remove(path))
-		}, store.ErrUnavailable, []string{"the file is missing", "put the file back"}, ""},
+		}, store.ErrMisconfigured, []string{"the file is missing", "put the file back"}, ""},
 		{"the journal of another file", func(t *testing.T, path string) {
 			replace(t, path+kv.LogSuffix, journaled(t, o)+kv.LogSuffix)
-		}, store.ErrUnavailable, []string{"is that of another file"}, "is that of another file"},
+		}, store.ErrMisconfigured, []string{"is that of another file"}, "is that of another file"},
 		{"another file, which needs no journal", func(t *testing.T, path string) {
 			s := openTemp(t, nil)
 			fillup(t, s, "k", 1)
 			closeStore(t, s)
 			replace(t, path, s.db.File().Path())
-		}, store.ErrUnavailable, []string{"belongs to another file", "put that file back"}, "belongs to another file"},
+		}, store.ErrMisconfigured, []string{"belongs to another file", "put that file back"}, "belongs to another file"},
 		{"an old file", func(t *testing.T, path string) {
 			s := openTemp(t, &Options{logSegment: tiny})
 			for range 3 {
@@ -88,7 +88,7 @@ func TestStrangePairs(t *testing.T) {
 			}
 			copyTo(t, s, filepath.Dir(path))
 			replace(t, path, old)
-		}, store.ErrUnavailable, []string{"older than its journal", "put the newest file back"}, "newer than the file"},
+		}, store.ErrMisconfigured, []string{"older than its journal", "put the newest file back"}, "newer than the file"},
 		{"a damaged frame", func(t *testing.T, path string) {
 			damageAt(t, path+kv.LogSuffix, 4096+o.logSegment+40) // the first frame, which is in the second segment
 		}, store.ErrCorrupt, []string{"limits.db.journal", "restore the last backup"}, "cannot be read"},
@@ -101,7 +101,7 @@ func TestStrangePairs(t *testing.T) {
 		{"the files of an earlier version, which was killed", func(t *testing.T, path string) {
 			replace(t, path, "testdata/journal1.db")
 			replace(t, path+kv.LogSuffix, "testdata/journal1.db"+kv.LogSuffix)
-		}, store.ErrUnavailable, []string{
+		}, store.ErrMisconfigured, []string{
 			"limits.db.journal", "an earlier version of brim", "open the file with that version and close it",
 		}, "earlier version"},
 	} {
@@ -237,5 +237,5 @@ func TestNewOverAJournaledFile(t *testing.T) {
 	must(t, err)
 	defer func() { _ = db.Close() }()
 	_, err = New(db, nil)
-	failsWith(t, err, store.ErrUnavailable, "open the file with Open and close it")
+	failsWith(t, err, store.ErrMisconfigured, "open the file with Open and close it")
 }

@@ -226,10 +226,10 @@ func TestRefusesWhatChangesNothing(t *testing.T) {
 		fillup(t, s, "k", 1)
 		fillup(t, s, "k", 1)
 		s.db.File().Refuse("a commit may or may not last")
-		failsWith(t, s.Delete(t.Context(), "none"), store.ErrUnavailable, "bolt: delete: a commit may or may not last")
+		failsWith(t, s.Delete(t.Context(), "none"), store.ErrMisconfigured, "bolt: delete: a commit may or may not last")
 		_, err := s.Fill(t.Context(), op(steady, "k", 2*steady.Capacity, store.IfFits))
-		failsWith(t, err, store.ErrUnavailable, "bolt: fill: a commit may or may not last")
+		failsWith(t, err, store.ErrMisconfigured, "bolt: fill: a commit may or may not last")
 		_, err = s.Apply(t.Context(), store.Txn{op(steady, "k", 2*steady.Capacity, store.IfFits)})
-		failsWith(t, err, store.ErrUnavailable, "bolt: apply: a commit may or may not last")
+		failsWith(t, err, store.ErrMisconfigured, "bolt: apply: a commit may or may not last")
 	}
 }

@@ -156,7 +156,7 @@ func WriteNew(ctx context.Context, path string, write func(file vfs.File) error)
 		return nil, fileError(err)
 	}
 	if _, err := os.Lstat(path); err == nil {
-		return nil, Unavailable(ErrExists.Error(), ErrExists)
+		return nil, Misconfigured(ErrExists.Error(), ErrExists)
 	}
 	fsys := vfs.Default
 	file, temp, err := newTemp(fsys, path, 0o600)
@@ -183,7 +183,7 @@ func WriteNew(ctx context.Context, path string, write func(file vfs.File) error)
 	}
 	if err := linkNew(fsys, temp, path); err != nil {
 		if errors.Is(err, fs.ErrExist) {
-			err = Unavailable(ErrExists.Error(), ErrExists)
+			err = Misconfigured(ErrExists.Error(), ErrExists)
 		}
 		return nil, fileError(hideTemp(err, temp, path))
 	}

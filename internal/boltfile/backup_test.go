@@ -67,7 +67,7 @@ func TestWriteNew(t *testing.T) {
 		})
 	}
 	_, err := WriteNew(t.Context(), filepath.Join(t.TempDir(), "nowhere", "new.db"), writes(whole))
-	is(t, "WriteNew into a directory that is not there", err, store.ErrUnavailable)
+	is(t, "WriteNew into a directory that is not there", err, store.ErrMisconfigured)
 	path := filepath.Join(t.TempDir(), "new.db")
 	_, err = WriteNew(t.Context(), path, func(file vfs.File) error {
 		if err := os.WriteFile(path, []byte("mine"), 0o600); err != nil {

@@ -82,7 +82,7 @@ func (f *File) copyTo(ctx context.Context, file vfs.File, old os.FileInfo) (db *
 		return db, err
 	}
 	if err := file.Sync(); err != nil {
-		return db, Unavailable(err.Error(), err)
+		return db, Failed(err.Error(), err)
 	}
 	db.NoSync, db.NoGrowSync = false, false
 	// Damage in the old file has been copied, too. The new file takes over only if Open takes it.
@@ -115,7 +115,7 @@ func copyBuckets(ctx context.Context, from *bbolt.Tx, to *bbolt.DB) error {
 		return nil
 	})
 	if err != nil && !errors.Is(err, store.ErrCorrupt) && ctx.Err() == nil {
-		return Unavailable(err.Error(), err)
+		return Failed(err.Error(), err)
 	}
 	return err
 }
@@ -166,7 +166,7 @@ func (f *File) replace(file vfs.File, temp string, db *bbolt.DB) error {
 	// acknowledged.
 	if err = f.fs.SyncDir(filepath.Dir(f.path)); err != nil {
 		f.Refuse(fmt.Sprintf("the compacted file may not last (%v); close the store and open it again", err))
-		err = Unavailable(fmt.Sprintf("the file was replaced, but its name could not be synced: %v", err), err)
+		err = Failed(fmt.Sprintf("the file was replaced, but its name could not be synced: %v", err), err)
 	} else if stands(f.file, temp) {
 		_ = os.Remove(temp) // after an error, the next Open removes it
 	}
@@ -188,7 +188,7 @@ func (f *File) rename(temp string) error {
 	return f.swap(temp)
 }
 
-var errReplaced = Unavailable("the file was moved or replaced since it was opened, so nothing was compacted; "+
+var errReplaced = Misconfigured("the file was moved or replaced since it was opened, so nothing was compacted; "+
 	"close the store and open the file that is meant", nil)
 
 // swap exchanges the names of the new file and of the old. If another file has taken the path since
@@ -203,7 +203,7 @@ func (f *File) swap(temp string) error {
 		if err = f.fs.Exchange(temp, f.path); err == nil {
 			return errReplaced
 		}
-		return Unavailable(fmt.Sprintf("another file took the path while it was compacted; it is at %s now", temp), err)
+		return Misconfigured(fmt.Sprintf("another file took the path while it was compacted; it is at %s now", temp), err)
 	}
 	if err != nil {
 		return fileError(hideTemp(err, temp, f.path))

@@ -105,7 +105,7 @@ func TestCompactReplacesNoOtherFile(t *testing.T) {
 			must(t, errors.Join(os.Rename(f.Path(), f.Path()+".old"), c.put(f.Path())))
 			before := namesBeside(t, f)
 			_, _, err := f.Compact(t.Context())
-			is(t, "Compact", err, store.ErrUnavailable)
+			is(t, "Compact", err, store.ErrMisconfigured)
 			if content, _ := os.ReadFile(f.Path()); c.want != "" && string(content) != c.want {
 				t.Errorf("the other file holds %q, want %q", content, c.want)
 			}
@@ -132,8 +132,8 @@ func TestSwapGivesBack(t *testing.T) {
 		}
 		err := errors.Join(os.WriteFile(temp, []byte("new"), 0o600), os.Rename(f.Path(), old), put(f.Path()))
 		must(t, err)
-		is(t, "swap", f.swap(temp), store.ErrUnavailable)
-		is(t, "swap with a new file that has gone", f.swap(temp+".gone"), store.ErrUnavailable)
+		is(t, "swap", f.swap(temp), store.ErrMisconfigured)
+		is(t, "swap with a new file that has gone", f.swap(temp+".gone"), store.ErrMisconfigured)
 		if content, err := os.ReadFile(temp); err != nil || string(content) != "new" {
 			t.Errorf("the new file holds %q, %v", content, err)
 		}

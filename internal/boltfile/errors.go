@@ -8,6 +8,8 @@ import (
 	"strings"
 	"syscall"
 
+	berrors "go.etcd.io/bbolt/errors"
+
 	"github.com/brimgo/brim/store"
 )
 
@@ -28,10 +30,39 @@ func Damagef(format string, args ...any) error {
 	return &fault{msg: fmt.Sprintf(format, args...), causes: []error{store.ErrCorrupt}}
 }
 
-// Unavailable returns an error that is [store.ErrUnavailable] and cause, which may be nil. Its
+// Failed returns an error of the system or of bbolt, whose text is msg alone. It is
+// [store.ErrUnavailable] if the cause passes by itself, or by the room that somebody makes, and else
+// [store.ErrMisconfigured]. A cause that has a class keeps it.
+func Failed(msg string, cause error) error {
+	if classed(cause) {
+		return &fault{msg: msg, causes: []error{cause}}
+	}
+	class := store.ErrMisconfigured
+	for _, passing := range outOfReach {
+		if errors.Is(cause, passing) || strings.Contains(cause.Error(), passing.Error()) { // bbolt passes some on as text only
+			class = store.ErrUnavailable
+		}
+	}
+	return &fault{msg: msg, causes: []error{class, cause}}
+}
+
+// classed reports whether an error has a class.
+func classed(err error) bool {
+	return errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrMisconfigured) || errors.Is(err, store.ErrCorrupt) ||
+		errors.Is(err, store.ErrUnknownOutcome)
+}
+
+// outOfReach are the errors of a disk or a system that cannot now: it fails, it is full, a file or a
+// process is at its allowed size, or the system has no memory or no file left.
+var outOfReach = []error{
+	errLocked, berrors.ErrMaxSizeReached, syscall.EIO, syscall.ENOSPC, syscall.EDQUOT, syscall.EFBIG, syscall.ENOMEM, syscall.EMFILE, syscall.ENFILE,
+	syscall.EAGAIN, syscall.EINTR, syscall.ETIMEDOUT,
+}
+
+// Misconfigured returns an error that is [store.ErrMisconfigured] and cause, which may be nil. Its
 // text is msg alone.
-func Unavailable(msg string, cause error) error {
-	f := &fault{msg: msg, causes: []error{store.ErrUnavailable}}
+func Misconfigured(msg string, cause error) error {
+	f := &fault{msg: msg, causes: []error{store.ErrMisconfigured}}
 	if cause != nil {
 		f.causes = append(f.causes, cause)
 	}
@@ -62,20 +93,20 @@ func WithRemedy(err error, remedy string) error {
 // ErrExists is the error of [WriteNew] if there is a file at its path.
 var ErrExists = errors.New("there is a file of that name; give a new one")
 
-// fileError turns an error about the file into a [store.ErrUnavailable] that tells the remedy.
+// fileError turns an error about the file into one of a class of package store that tells the remedy.
 func fileError(err error) error {
+	msg := err.Error()
 	switch {
-	case errors.Is(err, store.ErrUnavailable), errors.Is(err, store.ErrCorrupt):
+	case classed(err):
 		return err
 	case errors.Is(err, syscall.EISDIR):
-		return Unavailable("it is a directory; give the path of a file", err)
+		msg = "it is a directory; give the path of a file"
 	case errors.Is(err, fs.ErrPermission):
-		return Unavailable("permission denied; the file must be readable and writable, "+
-			"and its directory writable to create it", err)
+		msg = "permission denied; the file must be readable and writable, and its directory writable to create it"
 	case errors.Is(err, fs.ErrNotExist):
-		return Unavailable("no such file or directory; create the directory first", err)
+		msg = "no such file or directory; create the directory first"
 	}
-	return Unavailable(err.Error(), err)
+	return Failed(msg, err)
 }
 
 // isDiskFailure reports whether the disk itself failed. The system's cache of the file cannot be

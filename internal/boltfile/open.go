@@ -23,8 +23,9 @@ const (
 // Open opens the file at path, or creates it with the buckets of l, and takes its lock.
 //
 // A file that is open elsewhere, in this process or another, is [store.ErrUnavailable] after
-// Options.LockTimeout. A file that is damaged, cut short, empty, or not of layout l is
-// [store.ErrCorrupt] and left as it is.
+// Options.LockTimeout. So is a disk that is full or fails. A missing directory or right, and a path
+// that is no file's, is [store.ErrMisconfigured]. A file that is damaged, cut short, empty, or not of
+// layout l is [store.ErrCorrupt] and left as it is.
 func Open(path string, l Layout, o Options) (*File, error) {
 	given, err := filepath.Abs(path) // the program may change its directory later
 	if err != nil {
@@ -54,7 +55,7 @@ func (f *File) openFile() error {
 		case !errors.Is(err, fs.ErrNotExist):
 			return err
 		case created:
-			return Unavailable("it disappeared again; is it a symbolic link to nowhere?", err)
+			return Misconfigured("it disappeared again; is it a symbolic link to nowhere?", err)
 		}
 		if err := create(f.fs, f.given, f.layout, f.options.FileMode); err != nil {
 			return fileError(err)
@@ -100,7 +101,7 @@ func (f *File) openExisting() error {
 	}
 }
 
-var errNotRegular = Unavailable("it is not a regular file; give the path of one", nil)
+var errNotRegular = Misconfigured("it is not a regular file; give the path of one", nil)
 
 // lockedError tells the caller whom to look for.
 func lockedError(waited time.Duration) error {
@@ -109,7 +110,7 @@ func lockedError(waited time.Duration) error {
 		after = " after " + waited.String()
 	}
 	msg := "locked by another process" + after + "; close it, or share the bucket through PostgreSQL"
-	return Unavailable(msg, errLocked)
+	return Failed(msg, errLocked)
 }
 
 // openDB checks the file, which is locked, and has bbolt open it. It closes the file if there is
@@ -176,5 +177,5 @@ func openBolt(fsys vfs.FS, file vfs.File, timeout time.Duration, mapped int) (db
 	case errors.Is(err, berrors.ErrTimeout):
 		return nil, lockedError(timeout)
 	}
-	return nil, Unavailable(err.Error(), err)
+	return nil, Failed(err.Error(), err)
 }

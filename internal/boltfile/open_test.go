@@ -13,6 +13,8 @@ import (
 	"go.etcd.io/bbolt"
 
 	"github.com/brimgo/brim/internal/vfs"
+	berrors "go.etcd.io/bbolt/errors"
+
 	"github.com/brimgo/brim/store"
 )
 
@@ -38,16 +40,30 @@ func (brokenLayout) Create(*bbolt.Tx) error { return errNoBuckets }
 // everything.
 func TestFileError(t *testing.T) {
 	for _, c := range []struct {
-		err  error
-		says string
+		err   error
+		class error
+		says  string
 	}{
-		{&fs.PathError{Op: "open", Path: "test.db", Err: syscall.EACCES}, "permission denied"},
-		{&fs.PathError{Op: "open", Path: "test.db", Err: syscall.EISDIR}, "is a directory"},
-		{&fs.PathError{Op: "open", Path: "test.db", Err: syscall.ENOENT}, "create the directory first"},
-		{errors.New("the cable is out"), "the cable is out"},
+		{&fs.PathError{Op: "open", Path: "test.db", Err: syscall.EACCES}, store.ErrMisconfigured, "permission denied"},
+		{&fs.PathError{Op: "open", Path: "test.db", Err: syscall.EISDIR}, store.ErrMisconfigured, "is a directory"},
+		{&fs.PathError{Op: "open", Path: "test.db", Err: syscall.ENOENT}, store.ErrMisconfigured, "create the directory first"},
+		{&fs.PathError{Op: "open", Path: "test.db", Err: syscall.EROFS}, store.ErrMisconfigured, syscall.EROFS.Error()},
+		{&fs.PathError{Op: "open", Path: "test.db", Err: syscall.EMFILE}, store.ErrUnavailable, syscall.EMFILE.Error()},
+		{&fs.PathError{Op: "write", Path: "test.db", Err: syscall.ENOSPC}, store.ErrUnavailable, syscall.ENOSPC.Error()},
+		{&fs.PathError{Op: "sync", Path: "test.db", Err: syscall.EIO}, store.ErrUnavailable, syscall.EIO.Error()},
+		{errors.New("file resize error: " + syscall.ENOSPC.Error()), store.ErrUnavailable, "resize"}, // of bbolt
+		{berrors.ErrMaxSizeReached, store.ErrUnavailable, "maximum size"},
+		{lockedError(0), store.ErrUnavailable, "locked"},
+		{errors.New("the cable is out"), store.ErrMisconfigured, "the cable is out"}, // an error that nobody knows
+		{Damagef("a page is torn"), store.ErrCorrupt, "torn"},
+		{Failed("not written", Damagef("a page is torn")), store.ErrCorrupt, "not written"},
 	} {
 		got := fileError(c.err)
-		is(t, c.says, got, store.ErrUnavailable)
+		for _, class := range []error{store.ErrUnavailable, store.ErrMisconfigured, store.ErrCorrupt} {
+			if errors.Is(got, class) != (class == c.class) {
+				t.Errorf("%q: %v, want %v alone", c.says, got, c.class)
+			}
+		}
 		is(t, c.says, got, c.err)
 		if !strings.Contains(got.Error(), c.says) {
 			t.Errorf("error %q does not say %q", got, c.says)

@@ -113,7 +113,7 @@ func TestErrorsNameThePath(t *testing.T) {
 			"rename /data/limits.db: no space left on device",
 		},
 		{
-			Unavailable("write "+temp+": no space left on device", syscall.ENOSPC),
+			Failed("write "+temp+": no space left on device", syscall.ENOSPC),
 			"write /data/limits.db: no space left on device",
 		},
 		{syscall.ENOSPC, "no space left on device"},

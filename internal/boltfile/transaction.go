@@ -91,9 +91,9 @@ func (f *File) Within(tx *bbolt.Tx, writes bool, fn func() error) error {
 	case tx == nil, tx.DB() == nil:
 		return fmt.Errorf("%w: the transaction has ended", store.ErrClosed)
 	case f.owned || tx.DB() != f.db:
-		return Unavailable("the transaction belongs to another database than the one given to New", nil)
+		return Misconfigured("the transaction belongs to another database than the one given to New", nil)
 	case writes && !tx.Writable():
-		return Unavailable("the transaction is read-only; begin a writable transaction, with Update or Begin(true)",
+		return Misconfigured("the transaction is read-only; begin a writable transaction, with Update or Begin(true)",
 			berrors.ErrTxNotWritable)
 	}
 	return f.Guard(fn)
@@ -118,9 +118,9 @@ func (f *File) begin(writable bool) (tx *bbolt.Tx, err error) {
 	case isPanic(err):
 		return nil, f.stop(err)
 	case errors.Is(err, berrors.ErrDatabaseReadOnly):
-		return nil, Unavailable("the database is open for reading only; open it for writing", err)
+		return nil, Misconfigured("the database is open for reading only; open it for writing", err)
 	}
-	return nil, Unavailable(err.Error(), err)
+	return nil, Failed(err.Error(), err)
 }
 
 // rollback ends tx if it has not ended. A panic there leaves bbolt's locks locked.
@@ -168,7 +168,7 @@ func (f *File) commit(tx *bbolt.Tx) error {
 	if isDiskFailure(cause) {
 		f.Refuse(fmt.Sprintf("the disk failed earlier (%v); close the store and open it again", cause))
 	}
-	return Unavailable(fmt.Sprintf("nothing was applied: %v", cause), cause)
+	return Failed(fmt.Sprintf("nothing was applied: %v", cause), cause)
 }
 
 // checkFreelist checks that the list of free pages ends within the file. A commit frees the pages of
@@ -193,9 +193,10 @@ func (f *File) checkFreelist() error {
 	return nil
 }
 
-// Refuse makes the file refuse all further work.
+// Refuse makes the file refuse all further work. That does not pass by itself: somebody has to open
+// the file again. So the error is [store.ErrMisconfigured].
 func (f *File) Refuse(why string) {
-	f.broken.CompareAndSwap(nil, &fault{msg: why, causes: []error{store.ErrUnavailable}})
+	f.broken.CompareAndSwap(nil, &fault{msg: why, causes: []error{store.ErrMisconfigured}})
 }
 
 // stop makes the file refuse all further work because bbolt must not be called again, and returns
@@ -204,7 +205,7 @@ func (f *File) stop(err error) error {
 	f.poisoned.Store(true)
 	f.broken.CompareAndSwap(nil, &fault{
 		msg:    fmt.Sprintf("the file is damaged (%v); close the store, and restore the file", err),
-		causes: []error{store.ErrCorrupt, store.ErrUnavailable},
+		causes: []error{store.ErrCorrupt},
 	})
 	return f.damaged(err)
 }

@@ -162,7 +162,7 @@ func (d *DB) resume(err error) {
 		d.stalled.Store(nil)
 		return
 	}
-	d.stalled.Store(&stall{err: boltfile.Unavailable(fmt.Sprintf("acknowledged changes could not be written: %v", err), err)})
+	d.stalled.Store(&stall{err: boltfile.Failed(fmt.Sprintf("acknowledged changes could not be written: %v", err), err)})
 }
 
 // wrote tells the owner of a write of a window.

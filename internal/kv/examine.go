@@ -42,7 +42,7 @@ func Examine(ctx context.Context, path string, lockTimeout time.Duration) (x Exa
 	}
 	x.NeedsLog, x.First = m.inUse, m.number
 	if path, err = filepath.EvalSymlinks(path); err != nil {
-		return x, boltfile.Unavailable(err.Error(), err)
+		return x, boltfile.Failed(err.Error(), err)
 	}
 	x.Journal, err = x.readLog(path+LogSuffix, m)
 	return x, err
@@ -76,7 +76,7 @@ func (x *Examination) readLog(path string, m watermark) (damage string, err erro
 	case errors.Is(err, errLogDamaged), errors.Is(err, errNotRegular):
 		return "cannot be read: " + err.Error(), nil
 	case err != nil:
-		return "", boltfile.Unavailable("its journal: "+err.Error(), err)
+		return "", boltfile.Failed("its journal: "+err.Error(), err)
 	case !m.inUse && x.Commits > 0:
 		return "belongs to another file, or to a newer copy of this one", nil
 	}

@@ -57,8 +57,8 @@ func (t firstTable) checkFormat(value []byte) error {
 	}
 	switch v := binary.LittleEndian.Uint32(body); {
 	case v > fileFormat:
-		return fmt.Errorf("a newer version of brim has written it in format %d; this version reads up to format %d: "+
-			"update brim (%w)", v, fileFormat, errors.ErrUnsupported)
+		return boltfile.Misconfigured(fmt.Sprintf("a newer version of brim has written it in format %d; this version reads "+
+			"up to format %d: update brim (%v)", v, fileFormat, errors.ErrUnsupported), errors.ErrUnsupported)
 	case v != fileFormat:
 		return boltfile.Damagef("format %d was never written by any version of brim", v)
 	}

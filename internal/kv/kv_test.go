@@ -229,7 +229,7 @@ func TestRefusedKeys(t *testing.T) {
 		for _, key := range []string{"", strings.Repeat("k", bbolt.MaxKeySize+1)} {
 			table := d.Table("main")
 			err := change1(d, func(tx *Tx) error { tx.Put(table, key, []byte("v")); return nil })
-			if !errors.Is(err, store.ErrUnavailable) {
+			if !errors.Is(err, store.ErrMisconfigured) {
 				t.Errorf("mode %d, a key of %d bytes: %v", mode, len(key), err)
 			}
 		}

@@ -125,7 +125,7 @@ func (d *DB) prepare(l firstTable) error {
 			return l.Create(tx)
 		})
 		if changed && err != nil {
-			err = boltfile.Unavailable(fmt.Sprintf("creating the buckets: %v", err), err)
+			err = boltfile.Failed(fmt.Sprintf("creating the buckets: %v", err), err)
 		}
 		return changed, err
 	})
@@ -147,7 +147,7 @@ func (d *DB) watermark() (m watermark, err error) {
 func (d *DB) detached() error {
 	m, err := d.watermark()
 	if err == nil && m.inUse {
-		err = boltfile.Unavailable("the buckets have changes in a journal; open the file with Open and close it, "+
+		err = boltfile.Misconfigured("the buckets have changes in a journal; open the file with Open and close it, "+
 			"which writes them to the file", nil)
 	}
 	return err
@@ -163,7 +163,7 @@ func orphaned(path string) error {
 		return nil
 	}
 	name := filepath.Base(path) + LogSuffix
-	return boltfile.Unavailable(fmt.Sprintf("the file is missing, but its journal %s is there; put the file back beside it, "+
+	return boltfile.Misconfigured(fmt.Sprintf("the file is missing, but its journal %s is there; put the file back beside it, "+
 		"or move the journal away to begin with no buckets", name), fs.ErrNotExist)
 }
 
@@ -177,12 +177,12 @@ func (d *DB) recover() error {
 	name := filepath.Base(d.logPath())
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && m.inUse:
-		return boltfile.Unavailable(fmt.Sprintf("its journal %s is missing, which has the last changes; put it back beside the file",
+		return boltfile.Misconfigured(fmt.Sprintf("its journal %s is missing, which has the last changes; put it back beside the file",
 			name), err)
 	case errors.Is(err, fs.ErrNotExist):
 		return nil
 	case errors.Is(err, errOld) && !m.inUse: // that version has closed the file, and could not remove the log
-		return boltfile.Unavailable(fmt.Sprintf("the journal %s beside it was written by an earlier version of brim, "+
+		return boltfile.Misconfigured(fmt.Sprintf("the journal %s beside it was written by an earlier version of brim, "+
 			"and the file does not need it; move the journal away", name), err)
 	case err != nil:
 		return explain(err, name)
@@ -208,7 +208,7 @@ func (d *DB) recover() error {
 // replay reads the log into the memtable.
 func (d *DB) replay(log *wal, m watermark, name string) error {
 	if log.id != m.id {
-		return boltfile.Unavailable(fmt.Sprintf("the journal %s is that of another file; put back the journal that was beside this file",
+		return boltfile.Misconfigured(fmt.Sprintf("the journal %s is that of another file; put back the journal that was beside this file",
 			name), nil)
 	}
 	frames := 0
@@ -247,7 +247,7 @@ func discard(log *wal, m watermark, name string) error {
 		err := log.replay(position{}, func([]byte) error { return nil })
 		if err != nil || log.end != log.released {
 			_ = log.close()
-			return boltfile.Unavailable(fmt.Sprintf("the journal %s beside it belongs to another file, or to a newer copy of this one; "+
+			return boltfile.Misconfigured(fmt.Sprintf("the journal %s beside it belongs to another file, or to a newer copy of this one; "+
 				"put that file back, or move the journal away to go on without its changes", name), err)
 		}
 	}
@@ -260,16 +260,16 @@ func explain(err error, name string) error {
 	case errors.Is(err, store.ErrCorrupt), errors.Is(err, errors.ErrUnsupported):
 		return err
 	case errors.Is(err, errOld):
-		return boltfile.Unavailable(fmt.Sprintf("its journal %s: %v; open the file with that version and close it, "+
+		return boltfile.Misconfigured(fmt.Sprintf("its journal %s: %v; open the file with that version and close it, "+
 			"which moves the journal into the file, and open it with this version then", name, err), err)
 	case errors.Is(err, errNewer):
-		return boltfile.Unavailable(fmt.Sprintf("the file is older than its journal %s; put the newest file back, "+
+		return boltfile.Misconfigured(fmt.Sprintf("the file is older than its journal %s; put the newest file back, "+
 			"or move the journal away to go on with the old one", name), err)
 	case errors.Is(err, errNotRegular):
-		return boltfile.Unavailable(fmt.Sprintf("its journal %s: %v; put the journal itself beside the file, or move away what stands there",
+		return boltfile.Misconfigured(fmt.Sprintf("its journal %s: %v; put the journal itself beside the file, or move away what stands there",
 			name, err), err)
 	case errors.Is(err, errLogDamaged):
 		return boltfile.Damagef("its journal %s: %v", name, err)
 	}
-	return boltfile.Unavailable(fmt.Sprintf("its journal %s: %v", name, err), err)
+	return boltfile.Failed(fmt.Sprintf("its journal %s: %v", name, err), err)
 }

@@ -200,9 +200,9 @@ func (tx *Tx) check() error {
 	for i := range tx.own.list {
 		switch key := tx.own.list[i].key; {
 		case key == "":
-			return boltfile.Unavailable("nothing was applied: key required", nil)
+			return boltfile.Misconfigured("nothing was applied: key required", nil)
 		case len(key) > bbolt.MaxKeySize:
-			return boltfile.Unavailable("nothing was applied: key too large", nil)
+			return boltfile.Misconfigured("nothing was applied: key too large", nil)
 		}
 	}
 	return nil

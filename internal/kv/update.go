@@ -81,7 +81,7 @@ func (d *DB) keep(tx *Tx) error {
 	err := d.append()
 	if errors.Is(err, errFull) {
 		if err = d.Checkpoint(context.Background()); err != nil {
-			return boltfile.Unavailable(fmt.Sprintf("the journal is full, and the file could not be written: %v", err), err)
+			return boltfile.Failed(fmt.Sprintf("the journal is full, and the file could not be written: %v", err), err)
 		}
 		err = d.append()
 	}

@@ -3,7 +3,6 @@ package kv
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 
@@ -173,7 +172,7 @@ func (d *DB) Size() (size int64, err error) {
 		case err == nil:
 			size += info.Size()
 		case !errors.Is(err, fs.ErrNotExist):
-			return 0, fmt.Errorf("%w: %w", store.ErrUnavailable, err)
+			return 0, boltfile.Failed(err.Error(), err)
 		}
 	}
 	return size, nil

@@ -67,7 +67,7 @@ func newLedger(s *bolt.Store, o *Options) (*Ledger, error) {
 		name = DefaultName
 	}
 	if len(name) > 64 {
-		return nil, errors.New("Name is longer than 64 bytes")
+		return nil, boltfile.Misconfigured("Name is longer than 64 bytes", nil)
 	}
 	parts := kv.PartsOf(s)
 	l := &Ledger{db: parts.DB, clock: parts.Clock, names: namesOf(parts.DB, name)}

@@ -47,7 +47,7 @@ func (n *names) create(tx *bbolt.Tx) error {
 	}
 	for _, t := range [...]*kv.Table{n.accounts, n.requests} {
 		if _, err := t.Create(tx); err != nil {
-			return boltfile.Unavailable(fmt.Sprintf("creating the ledger's buckets: %v", err), err)
+			return boltfile.Failed(fmt.Sprintf("creating the ledger's buckets: %v", err), err)
 		}
 	}
 	return nil

@@ -41,7 +41,7 @@ func TestFailedFlushAnswersAll(t *testing.T) {
 	run := func(err error) *ledger.Job {
 		return &ledger.Job{Accounts: []string{"cards/a"}, Run: func(ledger.Snapshot) (*ledger.Changes, error) { return nil, err }}
 	}
-	for _, failed := range []error{nil, store.ErrUnavailable} {
+	for _, failed := range []error{nil, store.ErrMisconfigured} {
 		batch := []*jobRequest{{In: run(nil)}, {In: run(own)}}
 		want := own
 		if failed != nil {

@@ -194,7 +194,7 @@ func TestWith(t *testing.T) {
 	}
 	err = db.View(func(tx *bbolt.Tx) error {
 		err := l.With(tx).Decide(ctx, charge("card", "r1"))
-		fails(t, "Decide in a read-only transaction", err, store.ErrUnavailable)
+		fails(t, "Decide in a read-only transaction", err, store.ErrMisconfigured)
 		return l.With(tx).View(ctx, ask("card", &a))
 	})
 	if err != nil {

@@ -51,7 +51,7 @@ func (j *txLedger) in(ctx context.Context, op string, writes bool, fn func(*buck
 	}
 	return explain(op, kv.TxOf(j.s, func(tx *kv.Tx) error {
 		if tx.DB() != j.l.db {
-			return boltfile.Unavailable("the transaction belongs to another file than the ledger", nil)
+			return boltfile.Misconfigured("the transaction belongs to another file than the ledger", nil)
 		}
 		return fn(j.l.names.in(tx))
 	}))

@@ -119,5 +119,6 @@ func Failed(err error) Answer {
 // to a sound call.
 func Odd(err error) bool {
 	return !errors.Is(err, store.ErrUnavailable) &&
+		!errors.Is(err, store.ErrMisconfigured) && // a bolt file whose sync has failed, until it is opened again
 		!errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled)
 }
