@@ -30,6 +30,9 @@ type Options struct {
 	// PruneEvery is the interval at which the store removes empty buckets: see the Options of the
 	// backend. 0 means its default, and a negative interval means never.
 	PruneEvery time.Duration
+	// Lazy has Open make sure of no more than that a store in PostgreSQL can be read, for tools whose
+	// user may lack the rights to write, or that look at a standby.
+	Lazy bool
 	// MaxConns is the largest number of connections to a server, or to each server of a cluster; 0
 	// leaves it to the name and to the default of the client.
 	MaxConns int
@@ -122,7 +125,12 @@ func (s *Store) openPostgres(ctx context.Context, p place.Place, o *Options) err
 	})
 	if err == nil {
 		// A missing server, table or right must show before any work begins.
-		if err = s.Postgres.Ping(ctx); err != nil {
+		if o.Lazy {
+			err = s.Postgres.Visit(ctx, "", func(store.Entry) bool { return false })
+		} else {
+			err = s.Postgres.Ping(ctx)
+		}
+		if err != nil {
 			err = errors.Join(err, s.Postgres.Close())
 		}
 	}

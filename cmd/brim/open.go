@@ -59,7 +59,7 @@ func (a *app) open(ctx context.Context, p place.Place, o opening) (*opened, erro
 		}
 	}
 	// A command prunes only when it is told to.
-	options := &stores.Options{Clock: o.clock, PruneEvery: -1, MaxConns: o.conns, Logger: a.logger()}
+	options := &stores.Options{Clock: o.clock, PruneEvery: -1, Lazy: true, MaxConns: o.conns, Logger: a.logger()}
 	if o.clock != nil {
 		options.MaxSkew = simulate.MaxSkew
 	}
