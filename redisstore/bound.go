@@ -63,30 +63,50 @@ func (once) NoRetry() bool { return true }
 
 // drop has a client close its idle connections, after one gave no answer in time. When a network has
 // failed, all of them are dead, and each would take a call with it. A command that cannot be written
-// is not sent, and the client then closes the connection that it took for it.
+// is not sent, and the client then closes the connection that it took for it. The caller waits for a
+// tenth of CallTimeout at most, and the next round trip for the rest; see [Store.dropped].
 func (s *Store) drop(client *redis.Client) {
 	done := make(chan struct{})
-	go func() { // goes on without the caller where another has taken a connection, and the client makes a new one
-		defer close(done)
-		ctx, cancel := context.WithTimeout(context.Background(), s.o.CallTimeout)
-		defer cancel()
-		process := func(c redis.Cmder) { _ = client.Process(ctx, c) }
-		for stats := client.PoolStats(); stats != nil; stats = (*redis.PoolStats)(stats.PipelineStats) {
-			for range stats.IdleConns {
-				if ctx.Err() == nil {
-					process(once{redis.NewCmd(ctx, "ping", unwritable{})})
-				}
-			}
-			process = func(c redis.Cmder) {
-				pipe := client.Pipeline()
-				_ = pipe.Process(ctx, c)
-				_, _ = pipe.Exec(ctx)
-			}
-		}
-	}()
+	if other, under := s.drops.LoadOrStore(client, done); under {
+		done = other.(chan struct{})
+	} else {
+		go s.dropIdle(client, done)
+	}
 	select {
 	case <-done:
 	case <-time.After(s.o.CallTimeout / dropping):
+	}
+}
+
+// dropIdle is drop without its bound. Where another caller takes the last idle connection, the client
+// makes a new one.
+func (s *Store) dropIdle(client *redis.Client, done chan struct{}) {
+	ctx, cancel := context.WithTimeout(context.Background(), s.o.CallTimeout/connecting)
+	defer cancel()
+	defer close(done)
+	defer s.drops.Delete(client)
+	process := func(c redis.Cmder) { _ = client.Process(ctx, c) }
+	for stats := client.PoolStats(); stats != nil; stats = (*redis.PoolStats)(stats.PipelineStats) {
+		for range stats.IdleConns {
+			if ctx.Err() == nil {
+				process(once{redis.NewCmd(ctx, "ping", unwritable{})})
+			}
+		}
+		process = func(c redis.Cmder) { // by the connections for pipelines, if they are others
+			pipe := client.Pipeline()
+			_ = pipe.Process(ctx, c)
+			_, _ = pipe.Exec(ctx)
+		}
+	}
+}
+
+// dropped waits until a drop of the client's idle connections has ended, or ctx ends.
+func (s *Store) dropped(ctx context.Context, client *redis.Client) {
+	if done, under := s.drops.Load(client); under {
+		select {
+		case <-done.(chan struct{}):
+		case <-ctx.Done():
+		}
 	}
 }
 

@@ -119,8 +119,13 @@ func (k *checker) rights(ctx context.Context, c *redis.Client, key string) (all 
 	name := k.s.name(key)
 	tries := [][]any{
 		{"eval", script, 1, name}, // the user may use the key, if it may send the next
-		{"eval", script, 0}, {"evalsha", slotScript.hash, 0}, {"time"}, {"get", name},
-		{"set", name, "0 0.000000 1 1", "ex", 1}, {"del", name}, {"scan", 0},
+		{"eval", script, 0},
+		{"evalsha", slotScript.hash, 0},
+		{"time"},
+		{"get", name},
+		{"set", name, "0 0.000000 1 1", "ex", 1},
+		{"del", name},
+		{"scan", 0},
 	}
 	if k.s.cluster != nil {
 		tries = append(tries, []any{"asking"}, []any{"time"}) // ASKING holds for the next command

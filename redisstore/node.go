@@ -203,6 +203,7 @@ func (s *Store) send(client *redis.Client, calls []*call, asking, bySource bool,
 			s.drop(client)
 		}
 	}()
+	s.dropped(ctx, client)
 	asks := !slices.ContainsFunc(calls, func(c *call) bool { return !c.asks })
 	if len(calls) == 1 && !asking && (asks || s.o.Replicas == 0 && !s.o.Synced) {
 		cmd := calls[0].command(ctx, bySource)

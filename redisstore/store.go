@@ -27,6 +27,7 @@ type Store struct {
 	single  *node // nil with a cluster
 	cluster *cluster
 	closed  atomic.Bool
+	drops   sync.Map // from a *redis.Client whose idle connections are being closed to the end of that
 	// patience is how long the client waits for an answer: CallTimeout, or its own ReadTimeout if
 	// that is shorter.
 	patience time.Duration
