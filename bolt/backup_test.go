@@ -163,10 +163,3 @@ func TestBackupThatFails(t *testing.T) {
 	}
 	levelIs(t, openAt(t, backedUp(t, s.Backup), nil), "k", 1)
 }
-
-// TestBackupOfRelaxed: the copy has the decisions that are in memory only.
-func TestBackupOfRelaxed(t *testing.T) {
-	r := openRelaxed(t, filepath.Join(t.TempDir(), "limits.db"), never)
-	fillup(t, r, "k", 5)
-	levelIs(t, openAt(t, backedUp(t, r.Backup), nil), "k", 5)
-}

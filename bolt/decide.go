@@ -40,7 +40,7 @@ func (s *Store) newCombiner() (*combine.Combiner[request, reply], error) {
 		Before: func(int) error { return s.db.Lock(context.Background()) },
 		After:  func(int) { s.db.Unlock() },
 	}
-	if s.options.Trace.Flush != nil && s.mode != kv.Window {
+	if s.options.Trace.Flush != nil {
 		o.Flushed = s.wrote
 	}
 	return combine.New(s.flush, o)

@@ -49,15 +49,16 @@ func ExampleOpen() {
 	// program 1 false
 }
 
-// A relaxed store answers before it writes. A crash loses the last moments.
-func ExampleOpenRelaxed() {
+// A store that syncs ten times a second. A kill of the program loses nothing, and a failure of the
+// machine the last moments.
+func ExampleOptions_syncEvery() {
 	path, remove := scratch()
 	defer remove()
-	db, err := bolt.OpenRelaxed(path, nil)
+	db, err := bolt.Open(path, &bolt.Options{SyncEvery: 100 * time.Millisecond})
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer db.Close() // writes everything
+	defer db.Close() // makes everything durable
 	st, err := brim.New(db, nil).TryFillup(context.Background(), brim.Over(100, time.Second).For("page"), 1)
 	fmt.Println(st.Accepted, err)
 	// Output: true <nil>

@@ -9,6 +9,7 @@ import (
 	"github.com/brimgo/brim/internal/boltfile"
 	"github.com/brimgo/brim/internal/clock"
 	"github.com/brimgo/brim/internal/kv"
+	"github.com/brimgo/brim/internal/pruner"
 	"github.com/brimgo/brim/store"
 )
 
@@ -34,26 +35,17 @@ import (
 // file is missing. The error names the file to put back. The path may be a symbolic link to a file;
 // a link or a directory in the place of the journal is refused.
 func Open(path string, o *Options) (*Store, error) {
-	mode := kv.Log
-	if o != nil && o.NoJournal {
-		mode = kv.Commit
-	}
-	s, err := open(path, o, mode)
-	if err == nil {
-		s.startPruner(s.Prune)
-	}
-	return s, err
-}
-
-// open opens the file at path.
-func open(path string, o *Options, mode kv.Mode) (*Store, error) {
 	op := "open " + filepath.Base(path)
 	full, err := o.withDefaults()
 	if err != nil {
 		return nil, store.Wrap(backend, op, boltfile.Misconfigured(err.Error(), err))
 	}
-	s := newStore(full, mode)
-	if s.db, err = kv.Open(path, s.engine(defaultName)); err != nil {
+	mode := kv.Log
+	if full.NoJournal {
+		mode = kv.Commit
+	}
+	s := newStore(full)
+	if s.db, err = kv.Open(path, s.engine(defaultName, mode)); err != nil {
 		return nil, store.Wrap(backend, op, boltfile.WithRemedy(err, boltfile.Restore))
 	}
 	return s, s.start(defaultName)
@@ -73,42 +65,37 @@ func open(path string, o *Options, mode kv.Mode) (*Store, error) {
 func New(db *bbolt.DB, o *Options) (*Store, error) {
 	const op = "new"
 	full, err := o.withDefaults()
+	if err == nil && full.SyncEvery > 0 {
+		err = errSyncEvery
+	}
 	if err != nil {
 		return nil, store.Wrap(backend, op, boltfile.Misconfigured(err.Error(), err))
 	}
 	if db == nil {
 		return nil, store.Wrap(backend, op, boltfile.Misconfigured("the database is nil; open it first", nil))
 	}
-	s := newStore(full, kv.Commit)
-	if s.db, err = kv.Join(db, s.engine(full.Name)); err != nil {
+	s := newStore(full)
+	if s.db, err = kv.Join(db, s.engine(full.Name, kv.Commit)); err != nil {
 		return nil, store.Wrap(backend, op, boltfile.WithRemedy(err, boltfile.RestoreDatabase))
 	}
-	if err := s.start(full.Name); err != nil {
-		return nil, err
-	}
-	s.startPruner(s.Prune)
-	return s, nil
+	return s, s.start(full.Name)
 }
 
 // newStore returns a store without a database.
-func newStore(o Options, mode kv.Mode) *Store {
+func newStore(o Options) *Store {
 	return &Store{
-		options: o, mode: mode, seed: maphash.MakeSeed(),
+		options: o, seed: maphash.MakeSeed(),
 		clock: clock.New(clock.Options{Source: o.Clock, MaxSkew: o.MaxSkew, Backend: backend, Logger: o.Logger}),
 	}
 }
 
 // engine returns the options of the database.
-func (s *Store) engine(table string) kv.Options {
-	o := kv.Options{
-		Table: table, Mode: s.mode, Window: s.options.RelaxedWindow, Segment: s.options.segment(),
+func (s *Store) engine(table string, mode kv.Mode) kv.Options {
+	return kv.Options{
+		Table: table, Mode: mode, SyncEvery: s.options.SyncEvery, Segment: s.options.segment(),
 		LockTimeout: s.options.LockTimeout, FileMode: s.options.FileMode, NoVerify: s.options.NoVerify,
 		Logger: s.options.Logger,
 	}
-	if s.options.Trace.Flush != nil {
-		o.Wrote = s.wrote
-	}
-	return o
 }
 
 // start begins to use the database. The clock goes on from the time of the last change in the file
@@ -119,7 +106,9 @@ func (s *Store) start(table string) (err error) {
 		s.options.Logger.Warn("bolt: the file was last written at a time further ahead of the clock than MaxSkew; "+
 			"the store goes by the clock", "ahead", ahead, "max_skew", s.options.MaxSkew)
 	}
-	s.combiner, err = s.newCombiner()
+	if s.combiner, err = s.newCombiner(); err == nil {
+		s.pruner = pruner.Start(s.options.PruneEvery, s.Prune, backend, s.options.Logger)
+	}
 	return err
 }
 

@@ -13,13 +13,12 @@ import (
 
 // Defaults of [Options].
 const (
-	DefaultLockTimeout   = 3 * time.Second
-	DefaultRelaxedWindow = 500 * time.Millisecond
-	DefaultLogSize       = 64 << 20
-	DefaultPruneEvery    = 10 * time.Minute
+	DefaultLockTimeout = 3 * time.Second
+	DefaultLogSize     = 64 << 20
+	DefaultPruneEvery  = 10 * time.Minute
 )
 
-// Options are the choices of [Open], [OpenRelaxed] and [New]. A nil *Options means all defaults.
+// Options are the choices of [Open] and [New]. A nil *Options means all defaults.
 type Options struct {
 	// Clock is the store's clock, for tests and for replaying logs. If Clock is nil, the store
 	// follows the wall clock, and time in which the machine was suspended counts. The store's time
@@ -34,29 +33,34 @@ type Options struct {
 	// more, the store's time jumps back with it.
 	MaxSkew time.Duration
 
-	// LockTimeout is how long [Open] and [OpenRelaxed] wait for a file that is open elsewhere; 0
-	// means [DefaultLockTimeout]. They do not wait if it is negative.
+	// LockTimeout is how long [Open] waits for a file that is open elsewhere; 0 means
+	// [DefaultLockTimeout]. It does not wait if LockTimeout is negative.
 	LockTimeout time.Duration
 
-	// FileMode is the mode of a file that [Open] or [OpenRelaxed] creates, before umask; 0 means
-	// 0600.
+	// FileMode is the mode of a file that [Open] creates, before umask; 0 means 0600.
 	FileMode fs.FileMode
 
-	// NoVerify limits the check of [Open] and [OpenRelaxed] to the meta pages and the size of the
-	// file, and makes [New] check nothing. By default Open reads the whole file and checks every
-	// page and checksum, which takes some 15 ms for 100,000 buckets and 0.2 s for a million.
-	// Without the check, a damaged record is found when it is used, missing buckets are found only
-	// by [Store.Verify], and a page that refers to a wrong page can end the program in bbolt.
+	// NoVerify limits the check of [Open] to the meta pages and the size of the file, and makes
+	// [New] check nothing. By default Open reads the whole file and checks every page and checksum,
+	// which takes some 15 ms for 100,000 buckets and 0.2 s for a million. Without the check, a
+	// damaged record is found when it is used, missing buckets are found only by [Store.Verify], and
+	// a page that refers to a wrong page can end the program in bbolt.
 	NoVerify bool
 
-	// RelaxedWindow is how often a [Relaxed] store writes to the file; 0 means
-	// [DefaultRelaxedWindow]. A crash loses at most the changes that were acknowledged in two
-	// windows. Other stores ignore it.
-	RelaxedWindow time.Duration
+	// SyncEvery has [Open] sync the journal at this interval, and not for each answer; 0 syncs it
+	// for each answer. The journal is written before the answer, so a kill of the program loses
+	// nothing. When the machine fails, all that was acknowledged since the last sync that returned
+	// may be lost: the decisions of about SyncEvery and the time of a sync. The earlier decisions
+	// are kept, in their order. A lost fill gives its room back. If a sync fails, the store refuses
+	// all work with [store.ErrUnavailable] until it is closed and opened again.
+	//
+	// SyncEvery needs a journal: [New] refuses it, and so does Open with NoJournal. Package
+	// boltledger refuses a store that has it, because money must not be forgotten.
+	SyncEvery time.Duration
 
 	// NoJournal makes [Open] do without a journal. A store then needs no second file, keeps no
-	// bucket in memory, and syncs the file twice for each commit. Stores of [New] and
-	// [OpenRelaxed] never have a journal.
+	// bucket in memory, and syncs the file twice for each commit. Stores of [New] never have a
+	// journal.
 	NoJournal bool
 
 	// LogSize is the size of the journal in bytes; 0 means [DefaultLogSize]. The file has this size
@@ -73,8 +77,8 @@ type Options struct {
 	PruneEvery time.Duration
 
 	// Name is the name of brim's bbolt bucket in an application's database, for [New]; "" means
-	// "brim". A small second bbolt bucket is called Name + ".meta". Open and OpenRelaxed always
-	// use the default.
+	// "brim". A small second bbolt bucket is called Name + ".meta". Open always uses the
+	// default.
 	Name string
 
 	// Logger is told of damage, of stored times that are not believed, of jumps of the wall clock
@@ -94,6 +98,8 @@ const (
 	maxLogSize  = 1 << 30
 )
 
+var errSyncEvery = errors.New("SyncEvery needs a journal, which a store with NoJournal and a store of New do not have; leave it 0")
+
 // segment returns the size of a segment of the journal, which has two; 0 means the default.
 func (o *Options) segment() int64 { return cmp.Or(o.logSegment, o.LogSize/2&^4095) }
 
@@ -106,8 +112,10 @@ func (o *Options) withDefaults() (Options, error) {
 	switch {
 	case full.MaxSkew < 0:
 		return full, errors.New("MaxSkew is negative; it must be positive, or 0 for the default")
-	case full.RelaxedWindow < 0:
-		return full, errors.New("RelaxedWindow is negative; it must be positive, or 0 for the default")
+	case full.SyncEvery < 0:
+		return full, errors.New("SyncEvery is negative; it must be positive, or 0 to sync before each answer")
+	case full.SyncEvery > 0 && full.NoJournal:
+		return full, errSyncEvery
 	case full.LogSize != 0 && full.LogSize < minLogSize:
 		return full, errors.New("LogSize is less than 64 KiB; it must be more, or 0 for the default")
 	case full.LogSize > maxLogSize:
@@ -123,9 +131,6 @@ func (o *Options) withDefaults() (Options, error) {
 	}
 	if full.FileMode == 0 {
 		full.FileMode = 0o600
-	}
-	if full.RelaxedWindow == 0 {
-		full.RelaxedWindow = DefaultRelaxedWindow
 	}
 	if full.PruneEvery == 0 {
 		full.PruneEvery = DefaultPruneEvery

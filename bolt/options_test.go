@@ -18,7 +18,8 @@ import (
 func TestBadOptions(t *testing.T) {
 	for says, o := range map[string]Options{
 		"MaxSkew is negative":                       {MaxSkew: -1},
-		"RelaxedWindow is negative":                 {RelaxedWindow: -1},
+		"SyncEvery is negative":                     {SyncEvery: -1},
+		"SyncEvery needs a journal":                 {SyncEvery: 1, NoJournal: true},
 		"LogSize is less than 64 KiB":               {LogSize: 1},
 		"LogSize is more than 1 GiB":                {LogSize: 1<<30 + 1},
 		"Name is longer than 255 bytes":             {Name: strings.Repeat("n", 256)},
@@ -34,14 +35,12 @@ func TestBadOptions(t *testing.T) {
 		path := filepath.Join(dir, "limits.db")
 		s, err := Open(path, &o)
 		refused("open limits.db: ", err)
-		r, err := OpenRelaxed(path, &o)
-		refused("open limits.db: ", err)
 		leftOver(t, dir)
 		db := openApp(t)
 		n, err := New(db, &o)
 		refused("new: ", err)
-		if s != nil || r != nil || n != nil {
-			t.Errorf("%s: a store beside the error: %v, %v, %v", says, s, r, n)
+		if s != nil || n != nil {
+			t.Errorf("%s: a store beside the error: %v, %v", says, s, n)
 		}
 		err = db.View(func(tx *bbolt.Tx) error {
 			if name, _ := tx.Cursor().First(); name != nil {
@@ -56,11 +55,10 @@ func TestBadOptions(t *testing.T) {
 // TestOptions checks the defaults that are documented, and that a choice is kept.
 func TestOptions(t *testing.T) {
 	defaults := Options{
-		MaxSkew: store.DefaultMaxSkew, LockTimeout: 3 * time.Second, FileMode: 0o600,
-		RelaxedWindow: 500 * time.Millisecond, Name: "brim", PruneEvery: 10 * time.Minute,
+		MaxSkew: store.DefaultMaxSkew, LockTimeout: 3 * time.Second, FileMode: 0o600, Name: "brim", PruneEvery: 10 * time.Minute,
 	}
 	chosen := Options{
-		MaxSkew: 1, LockTimeout: 1, FileMode: 1, RelaxedWindow: 1, LogSize: 1 << 20, Name: "n", PruneEvery: 1,
+		MaxSkew: 1, LockTimeout: 1, FileMode: 1, SyncEvery: 1, LogSize: 1 << 20, Name: "n", PruneEvery: 1,
 		Logger: slog.New(slog.DiscardHandler), NoVerify: true,
 	}
 	longest := chosen

@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/brimgo/brim/internal/kv"
-	"github.com/brimgo/brim/internal/pruner"
 	"github.com/brimgo/brim/store"
 )
 
@@ -68,9 +67,4 @@ func (v *view) expired(after string, damaged *int) (keys []string, last string, 
 		return true
 	})
 	return keys, last, more, err
-}
-
-// startPruner starts the goroutine of Options.PruneEvery, which calls prune.
-func (s *Store) startPruner(prune func(context.Context) (int64, error)) {
-	s.pruner = pruner.Start(s.options.PruneEvery, prune, backend, s.options.Logger)
 }

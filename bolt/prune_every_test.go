@@ -28,8 +28,9 @@ func TestPruneEvery(t *testing.T) {
 			o.NoJournal = true
 			return Open(filepath.Join(t.TempDir(), "limits.db"), o)
 		}},
-		{"OpenRelaxed", func(t *testing.T, o *Options) (store.Store, error) {
-			return OpenRelaxed(filepath.Join(t.TempDir(), "limits.db"), o)
+		{"Open with SyncEvery", func(t *testing.T, o *Options) (store.Store, error) {
+			o.SyncEvery = time.Minute
+			return Open(filepath.Join(t.TempDir(), "limits.db"), o)
 		}},
 		{"New", func(t *testing.T, o *Options) (store.Store, error) { return New(openApp(t), o) }},
 	} {
@@ -37,7 +38,7 @@ func TestPruneEvery(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var log bytes.Buffer
 				s, err := c.open(t, &Options{
-					PruneEvery: time.Hour, MaxSkew: time.Minute, RelaxedWindow: time.Minute,
+					PruneEvery: time.Hour, MaxSkew: time.Minute,
 					Logger: slog.New(slog.NewTextHandler(&log, nil)),
 				})
 				must(t, err)

@@ -3,13 +3,11 @@ package bolt
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
-	"path/filepath"
 	"reflect"
-	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/brimgo/brim/internal/paging"
 	"github.com/brimgo/brim/store"
@@ -83,10 +81,8 @@ func callsOf(s store.Store) []call {
 			}},
 		)
 	}
-	switch s := s.(type) {
-	case *Relaxed:
+	if s, ok := s.(*Store); ok {
 		calls = append(calls, call{"sync", func(ctx context.Context) ([]any, error) { return nil, s.Sync(ctx) }})
-	case *Store:
 		calls = append(calls, call{"update", func(ctx context.Context) ([]any, error) {
 			called := false
 			err := s.Update(ctx, func(store.Store) error { called = true; return nil })
@@ -94,12 +90,6 @@ func callsOf(s store.Store) []call {
 		}})
 	}
 	return calls
-}
-
-// callOf returns the call of that name.
-func callOf(s store.Store, name string) call {
-	calls := callsOf(s)
-	return calls[slices.IndexFunc(calls, func(c call) bool { return c.name == name })]
 }
 
 // refuses checks that a call answers an error that is want and names the operation, and nothing
@@ -111,9 +101,8 @@ func (c call) refuses(t *testing.T, ctx context.Context, want error, words ...st
 	if (operation == "compact" || operation == "backup") && errors.Is(err, errors.ErrUnsupported) {
 		return // over an application's database, in whatever state
 	}
-	// Writing all changes comes first in these calls, and its error is theirs.
 	failsWith(t, err, want, words...)
-	if got := err.Error(); !strings.HasPrefix(got, "bolt: "+operation+": ") && !strings.HasPrefix(got, "bolt: sync: ") {
+	if got := err.Error(); !strings.HasPrefix(got, "bolt: "+operation+": ") {
 		t.Errorf("error %q does not name the operation %s", got, operation)
 	}
 	for _, r := range results {
@@ -127,11 +116,9 @@ func (c call) refuses(t *testing.T, ctx context.Context, want error, words ...st
 // and does nothing. That holds for calls that have nothing to do, too.
 func TestRefusedCalls(t *testing.T) {
 	for name, open := range map[string]func(t *testing.T) store.Store{
-		"Open": func(t *testing.T) store.Store { return openTemp(t, nil) },
-		"New":  func(t *testing.T) store.Store { return newOver(t, openApp(t), nil) },
-		"OpenRelaxed": func(t *testing.T) store.Store {
-			return openRelaxed(t, filepath.Join(t.TempDir(), "limits.db"), never)
-		},
+		"Open":      func(t *testing.T) store.Store { return openTemp(t, nil) },
+		"New":       func(t *testing.T) store.Store { return newOver(t, openApp(t), nil) },
+		"SyncEvery": func(t *testing.T) store.Store { return openTemp(t, &Options{SyncEvery: time.Hour}) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := open(t)
@@ -171,51 +158,6 @@ func TestRefusedCalls(t *testing.T) {
 			t.Run("ended "+c.name, func(t *testing.T) { c.refuses(t, t.Context(), store.ErrClosed) })
 		}
 	})
-}
-
-// TestFailedWritesOfARelaxedStore: while acknowledged changes cannot be written, calls that would
-// change buckets, and calls that look at the file, fail. They must not answer from the older file.
-// When the disk has room again, no change is lost.
-func TestFailedWritesOfARelaxedStore(t *testing.T) {
-	r := openRelaxed(t, filepath.Join(t.TempDir(), "limits.db"), never)
-	fillup(t, r, "k", 1)
-	must(t, r.Sync(t.Context()))
-	full(t, r)
-	for _, c := range callsOf(r) {
-		if strings.HasPrefix(c.name, "read") || c.name == "verify" || c.name == "size" {
-			if _, err := c.do(t.Context()); err != nil {
-				t.Errorf("%s, which changes nothing: %v", c.name, err)
-			}
-			continue
-		}
-		if c.name == "apply of no transactions" {
-			continue
-		}
-		t.Run(c.name, func(t *testing.T) { c.refuses(t, t.Context(), store.ErrUnavailable) })
-	}
-	levelIs(t, r, "k", 1)
-	database(r.s).MaxSize = 0
-	must(t, r.Sync(t.Context()))
-	fillup(t, r, "k", 1) // the disk has room again
-	closeStore(t, r)
-	s := openAt(t, r.s.db.File().Path(), nil)
-	levelIs(t, s, "k", 2)
-	levelIs(t, s, lastOfFull, 1)
-}
-
-// lastOfFull is the last of the buckets that full fills.
-const lastOfFull = "more 1999"
-
-// full makes the disk full for r, which then has changes that it cannot write.
-func full(t *testing.T, r *Relaxed) {
-	t.Helper()
-	database(r.s).MaxSize = 1
-	txns := make([]store.Txn, 2000)
-	for i := range txns {
-		txns[i] = store.Txn{op(steady, fmt.Sprintf("more %d", i), 1, store.IfFits)}
-	}
-	mustApply(t, r, txns...)
-	failsWith(t, r.Sync(t.Context()), store.ErrUnavailable)
 }
 
 // TestRefusesWhatChangesNothing: after a commit of unknown outcome the file may have buckets that

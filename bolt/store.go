@@ -24,7 +24,6 @@ const backend = "bolt"
 // flush is under way, the call answers [store.ErrUnknownOutcome].
 type Store struct {
 	options  Options
-	mode     kv.Mode
 	db       *kv.DB
 	table    *kv.Table
 	clock    *clock.Clock
@@ -40,8 +39,8 @@ type Store struct {
 
 var _ store.Store = (*Store)(nil)
 
-// Fill decides one operation. A lone caller waits for one flush to the disk; concurrent callers
-// share it. An Ask writes nothing, and waits for no flush. Nor does a refusal write, but for the
+// Fill decides one operation. A lone caller waits for one flush to the disk, see
+// [Options.SyncEvery]; concurrent callers share it. An Ask writes nothing, and waits for no flush. Nor does a refusal write, but for the
 // first one under another leak rate; see [store.Record.Fill]. It waits for no flush if the last
 // answer for its bucket was a refusal.
 func (s *Store) Fill(ctx context.Context, op store.Op) (store.State, error) {
@@ -87,6 +86,16 @@ func (s *Store) Delete(ctx context.Context, keys ...string) error {
 	}
 	_, err := s.combiner.Do(ctx, 0, request{kind: remove, keys: keys})
 	return store.Wrap(backend, "delete", err)
+}
+
+// Sync makes all decisions durable that were acknowledged before the call. They are durable already
+// unless [Options.SyncEvery] is set.
+func (s *Store) Sync(ctx context.Context) error {
+	err := s.check(ctx)
+	if err == nil {
+		err = s.db.Sync(ctx)
+	}
+	return store.Wrap(backend, "sync", err)
 }
 
 // Close ends pruning, and ends the store when the calls in flight have ended. A store that was

@@ -185,8 +185,8 @@ func TestTimeOfAJournalIsKept(t *testing.T) {
 		killed = copyTo(t, s, dir)
 	})
 	for name, open := range map[string]func(path string) (store.Store, error){
-		"NoJournal":   func(path string) (store.Store, error) { return Open(path, &Options{NoJournal: true}) },
-		"OpenRelaxed": func(path string) (store.Store, error) { return OpenRelaxed(path, nil) },
+		"NoJournal": func(path string) (store.Store, error) { return Open(path, &Options{NoJournal: true}) },
+		"SyncEvery": func(path string) (store.Store, error) { return Open(path, &Options{SyncEvery: time.Hour}) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -234,11 +234,6 @@ func TestTimeIsKept(t *testing.T) {
 			}
 			return st
 		},
-		"Relaxed": func(path string, o *Options) store.State {
-			r := openRelaxed(t, path, o)
-			defer closeStore(t, r)
-			return fillup(t, r, "k", 1)
-		},
 	} {
 		path := filepath.Join(t.TempDir(), "limits.db")
 		replay := func(year int) store.State {
@@ -268,51 +263,40 @@ func TestTimeIsKept(t *testing.T) {
 // TestSkewIsLogged: the store logs the number of buckets whose time it does not believe, once for
 // each decision or commit, without their keys. It logs no other decision.
 func TestSkewIsLogged(t *testing.T) {
-	for name, open := range map[string]func(t *testing.T, o *Options) store.Store{
-		"Open": func(t *testing.T, o *Options) store.Store { return openTemp(t, o) },
-		"OpenRelaxed": func(t *testing.T, o *Options) store.Store {
-			return openRelaxed(t, filepath.Join(t.TempDir(), "limits.db"), o)
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			var log bytes.Buffer
-			clock := newTestClock()
-			s := open(t, &Options{
-				Clock: clock.Now, RelaxedWindow: time.Hour, Logger: slog.New(slog.NewTextHandler(&log, nil)),
-			})
-			logged := func(want string, times int) {
-				t.Helper()
-				got := log.String()
-				lines := strings.SplitAfter(got, "\n")
-				right := len(lines)-1 == times && !strings.Contains(got, "k=")
-				for _, line := range lines[:len(lines)-1] {
-					right = right && strings.Contains(line, want)
-				}
-				if !right {
-					t.Errorf("logged %q, want %d lines with %q", got, times, want)
-				}
-				log.Reset()
-			}
-			fillup(t, s, "k", 1)
-			fillup(t, s, "l", 1)
-			clock.Advance(-time.Minute)
-			fillup(t, s, "k", 1)
-			logged("", 0)
-			clock.Advance(-time.Hour)
-			fillup(t, s, "k", 1)
-			logged("buckets=1 ", 1)
-			fillup(t, s, "k", 1)
-			logged("", 0)
-			clock.Advance(-time.Hour)
-			results, err := s.Apply(t.Context(), store.Txn{
-				op(steady, "k", 1, store.Always), op(steady, "l", 1, store.Always), op(steady, "new", 1, store.Always),
-			})
-			if err != nil || results[0].Err != nil {
-				t.Fatal(results, err)
-			}
-			logged("buckets=2 ", 1)
-		})
+	var log bytes.Buffer
+	clock := newTestClock()
+	s := openTemp(t, &Options{Clock: clock.Now, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	logged := func(want string, times int) {
+		t.Helper()
+		got := log.String()
+		lines := strings.SplitAfter(got, "\n")
+		right := len(lines)-1 == times && !strings.Contains(got, "k=")
+		for _, line := range lines[:len(lines)-1] {
+			right = right && strings.Contains(line, want)
+		}
+		if !right {
+			t.Errorf("logged %q, want %d lines with %q", got, times, want)
+		}
+		log.Reset()
 	}
+	fillup(t, s, "k", 1)
+	fillup(t, s, "l", 1)
+	clock.Advance(-time.Minute)
+	fillup(t, s, "k", 1)
+	logged("", 0)
+	clock.Advance(-time.Hour)
+	fillup(t, s, "k", 1)
+	logged("buckets=1 ", 1)
+	fillup(t, s, "k", 1)
+	logged("", 0)
+	clock.Advance(-time.Hour)
+	results, err := s.Apply(t.Context(), store.Txn{
+		op(steady, "k", 1, store.Always), op(steady, "l", 1, store.Always), op(steady, "new", 1, store.Always),
+	})
+	if err != nil || results[0].Err != nil {
+		t.Fatal(results, err)
+	}
+	logged("buckets=2 ", 1)
 }
 
 // TestCancelledCallersArguments: a caller that is gone may change the arguments of its call before

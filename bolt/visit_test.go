@@ -2,7 +2,6 @@ package bolt
 
 import (
 	"fmt"
-	"path/filepath"
 	"testing"
 
 	"github.com/brimgo/brim/store"
@@ -33,26 +32,6 @@ func TestVisitKeepsNoTransaction(t *testing.T) {
 	}
 	if n := db.Stats().TxN - began; n != 3 {
 		t.Errorf("%d read transactions for %d buckets; want one for each thousand", n, buckets)
-	}
-}
-
-// Relaxed writes its changes once for all buckets that Visit visits.
-func TestRelaxedVisitWritesOnce(t *testing.T) {
-	writes := 0
-	r := openRelaxed(t, filepath.Join(t.TempDir(), "limits.db"), &Options{
-		RelaxedWindow: never.RelaxedWindow, Trace: store.Trace{Flush: func(store.Flush) { writes++ }},
-	})
-	change := func(key string) {
-		t.Helper()
-		mustFill(t, r, op(steady, key, 1, store.Always))
-	}
-	for i := range 2500 {
-		change(fmt.Sprintf("key %05d", i))
-	}
-	seen := 0
-	err := r.Visit(t.Context(), "", func(e store.Entry) bool { seen++; change(e.Key); return true })
-	if err != nil || seen != 2500 || writes != 1 {
-		t.Errorf("visited %d of 2500 buckets with %d writes, %v; want all of them with 1", seen, writes, err)
 	}
 }
 

@@ -19,7 +19,7 @@ type Trace struct {
 // Flush is one commit or one combined statement, which answered one or more callers.
 type Flush struct {
 	Backend  string        // "bolt", "postgres", "redisstore"
-	Requests int           // callers who shared the flush; for bolt.Relaxed, buckets written
+	Requests int           // callers who shared the flush
 	Took     time.Duration // duration on this process's clock, without the wait before the flush
 	Err      error         // the cause if no caller was answered, else nil
 }

@@ -48,10 +48,6 @@ var stores = map[string]func(t *testing.T, log *slog.Logger) store.Store{
 		s, err := bolt.Open(filepath.Join(t.TempDir(), "limits.db"), &bolt.Options{Logger: log, NoJournal: true})
 		return opened(t, s, err)
 	},
-	"bolt, relaxed": func(t *testing.T, log *slog.Logger) store.Store {
-		s, err := bolt.OpenRelaxed(filepath.Join(t.TempDir(), "limits.db"), &bolt.Options{Logger: log})
-		return opened(t, s, err)
-	},
 }
 
 // TestStores: a bucket of 36 units leaks one in a hundred seconds. The clocks of the machine move,

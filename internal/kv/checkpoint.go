@@ -3,7 +3,6 @@ package kv
 import (
 	"context"
 	"fmt"
-	"math"
 	"time"
 
 	"go.etcd.io/bbolt"
@@ -16,8 +15,7 @@ import (
 // Others who use the file wait no longer than that.
 const checkpointBatch = 16_384
 
-// Checkpoint makes the file hold all changes that were made before the call. In mode Window, a
-// failed checkpoint refuses changes until a later one succeeds.
+// Checkpoint makes the file hold all changes that were made before the call.
 func (d *DB) Checkpoint(ctx context.Context) error {
 	if d.options.Mode == Commit {
 		return d.file.Usable()
@@ -29,21 +27,12 @@ func (d *DB) Checkpoint(ctx context.Context) error {
 	if d.finished {
 		return store.ErrClosed
 	}
-	return d.move()
+	return d.move(true)
 }
 
-// move is Checkpoint for a caller that holds d.checkpoint.
-func (d *DB) move() error {
-	if d.options.Mode == Window {
-		return d.write()
-	}
-	_, err := d.moveTo(true)
-	return err
-}
-
-// moveTo writes the memtable to the file, and returns the number of its changes. If keep is false,
-// the file needs the log no more.
-func (d *DB) moveTo(keep bool) (n int, err error) {
+// move writes the memtable to the file. If keep is false, the file needs the log no more. The caller
+// holds d.checkpoint.
+func (d *DB) move(keep bool) (err error) {
 	for again := true; again && err == nil; {
 		d.lockMemtable()
 		again = d.frozen != nil // of a checkpoint that failed: the newer changes follow it
@@ -53,7 +42,6 @@ func (d *DB) moveTo(keep bool) (n int, err error) {
 		}
 		l, end, at := d.frozen, d.frozenEnd, d.frozenTime
 		d.unlockMemtable()
-		n += l.n
 		last := keep || again
 		if p := d.released.Load(); l.n > 0 || !last || p != nil && *p != end {
 			err = d.save(l, end, at, last)
@@ -68,18 +56,15 @@ func (d *DB) moveTo(keep bool) (n int, err error) {
 			d.release(end)
 		}
 	}
-	return n, err
+	return err
 }
 
-// save writes a layer to the file, and the watermark in the last commit. A crash between two of its
-// commits does no harm, because the log has all changes; without a log there is one commit.
+// save writes a layer to the file, and the watermark in the last commit. A kill between two of its
+// commits does no harm, because the log has all changes.
 func (d *DB) save(l *layer, end position, at int64, keep bool) error {
-	list, size := l.all(), checkpointBatch
-	if d.options.Mode == Window {
-		size = math.MaxInt
-	}
+	list := l.all()
 	for more := true; more; {
-		part := list[:min(size, len(list))]
+		part := list[:min(checkpointBatch, len(list))]
 		list = list[len(part):]
 		more = len(list) > 0
 		err := d.commit(func(btx *bbolt.Tx) error {
@@ -103,20 +88,11 @@ func (d *DB) release(p position) {
 	}
 }
 
-// run makes checkpoints until the database is closed: when a segment of the log is full, or once in
-// a window.
+// run makes checkpoints when a segment of the log is full, until the database is closed.
 func (d *DB) run() {
-	defer close(d.stopped)
-	var tick <-chan time.Time
-	if d.options.Mode == Window {
-		t := time.NewTicker(d.options.Window)
-		defer t.Stop()
-		tick = t.C
-	}
 	for {
 		select {
 		case <-d.wake:
-		case <-tick:
 		case <-d.stop:
 			return
 		}
@@ -127,49 +103,49 @@ func (d *DB) run() {
 	}
 }
 
-// stall makes changes of mode Window wait for a slow write, or refuses them after a failed one.
-type stall struct {
-	over chan struct{} // closed when the stall is over
-	err  error         // for changes; nil after a slow write
+// runSync syncs the log at intervals, until the database is closed.
+func (d *DB) runSync() {
+	tick := time.NewTicker(d.options.SyncEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+		case <-d.stop:
+			return
+		}
+		_ = d.Sync(context.Background()) // after an error, the file refuses all work
+	}
 }
 
-// write is moveTo of a window. If it takes longer than a window, changes wait; if it fails, they
-// are refused until a later write succeeds. So a crash loses at most two windows on a slow disk,
-// too.
-func (d *DB) write() error {
-	start, over := time.Now(), make(chan struct{})
-	var slow *stall
-	timer := time.AfterFunc(d.options.Window, func() {
-		slow = &stall{over: make(chan struct{})}
-		d.stalled.CompareAndSwap(nil, slow)
-		close(over)
-	})
-	n, err := d.moveTo(true)
-	if !timer.Stop() {
-		<-over
+// Sync makes all changes durable that were made before the call. If it fails, they may be lost, and
+// the file refuses all further work.
+func (d *DB) Sync(ctx context.Context) error {
+	if err := d.syncing.lock(ctx); err != nil {
+		return err
 	}
-	d.resume(err)
-	if slow != nil {
-		close(slow.over)
+	defer d.syncing.unlock()
+	if d.closed.Load() {
+		return store.ErrClosed
 	}
-	d.wrote(n, start, err)
-	return err
+	return d.sync()
 }
 
-// resume lets changes go on after a write, unless it failed with err.
-func (d *DB) resume(err error) {
-	if err == nil {
-		d.stalled.Store(nil)
-		return
+// sync is Sync for a caller that holds d.syncing.
+func (d *DB) sync() error {
+	d.rlockMemtable()
+	log, end := d.log, d.end.number
+	d.runlockMemtable()
+	if log == nil || d.unsynced != nil {
+		return d.unsynced
 	}
-	d.stalled.Store(&stall{err: boltfile.Failed(fmt.Sprintf("acknowledged changes could not be written: %v", err), err)})
-}
-
-// wrote tells the owner of a write of a window.
-func (d *DB) wrote(n int, start time.Time, err error) {
-	if tell := d.options.Wrote; tell != nil && n > 0 {
-		tell(n, time.Since(start), err)
+	if err := log.sync(end); err != nil {
+		msg := fmt.Sprintf("the journal could not be synced (%v), so acknowledged changes may not last; "+
+			"close the store and open it again", err)
+		d.options.Logger.Error("bolt: " + msg)
+		d.file.Refuse(msg)
+		d.unsynced = boltfile.Misconfigured(msg, err)
 	}
+	return d.unsynced
 }
 
 // Close writes all changes to the file, removes the log and closes the file.
@@ -184,7 +160,7 @@ func (d *DB) Close() error {
 		return d.file.Close()
 	}
 	close(d.stop)
-	<-d.stopped
+	d.background.Wait()
 	err := d.finish()
 	if cerr := d.file.Close(); err == nil {
 		err = cerr
@@ -197,25 +173,20 @@ func (d *DB) Close() error {
 func (d *DB) finish() error {
 	_ = d.checkpoint.lock(context.Background())
 	defer d.checkpoint.unlock()
+	_ = d.syncing.lock(context.Background()) // nobody syncs the log while it is closed
+	defer d.syncing.unlock()
 	d.finished = true
-	if err := d.file.Usable(); err != nil {
-		switch {
-		case d.log != nil:
-			return d.log.close()
-		case d.options.Mode == Window:
-			return err
-		}
-		return nil // all decisions are durable, or their callers know
-	}
-	start := time.Now()
-	n, err := d.moveTo(d.log == nil)
-	if d.options.Mode == Window {
-		d.wrote(n, start, err)
+	refuses := d.file.Usable() != nil
+	err := error(nil)
+	if refuses {
+		err = d.sync() // then all decisions are durable, or their callers know
+	} else {
+		err = d.move(d.log == nil)
 	}
 	switch {
 	case d.log == nil:
 		return err
-	case err != nil:
+	case err != nil, refuses:
 		_ = d.log.close()
 		return err
 	}

@@ -14,7 +14,8 @@ import (
 //	        4  size of the body in bytes, 4 bytes
 //	        8  generation, 8 bytes
 //	       16  number of the frame, 8 bytes
-//	       24  offset where the generation before this one ended, 8 bytes
+//	       24  offset where the generation before this one ended, 4 bytes
+//	       28  number of frames before this one that may not have been durable yet, 4 bytes
 //	       32  body, and zeros up to a multiple of 8 bytes
 const (
 	headerSize   = 32
@@ -31,7 +32,12 @@ type header struct {
 	generation uint64
 	number     uint64
 	before     int64
+	unsynced   uint64
 }
+
+// durable returns the number of the first frame that may have been lost in a power cut after this
+// one was written. All frames before it were durable then.
+func (h *header) durable() uint64 { return h.number - h.unsynced }
 
 // frameSize returns the size of a frame whose body has so many bytes.
 func frameSize(body int) int64 {
@@ -46,7 +52,8 @@ func appendFrame(buf []byte, seed uint32, h header, body []byte) []byte {
 	buf = le.AppendUint32(buf, uint32(len(body)))
 	buf = le.AppendUint64(buf, h.generation)
 	buf = le.AppendUint64(buf, h.number)
-	buf = le.AppendUint64(buf, uint64(h.before))
+	buf = le.AppendUint32(buf, uint32(h.before))
+	buf = le.AppendUint32(buf, uint32(h.unsynced))
 	buf = append(buf, body...)
 	le.PutUint32(buf[start:], crc32.Update(seed, castagnoli, buf[start+4:]))
 	for (len(buf)-start)%align != 0 {
@@ -70,9 +77,10 @@ func parseHeader(b []byte) (h header, ok bool) {
 		size:       int(size),
 		generation: le.Uint64(b[8:]),
 		number:     le.Uint64(b[16:]),
-		before:     int64(le.Uint64(b[24:])),
+		before:     int64(le.Uint32(b[24:])),
+		unsynced:   uint64(le.Uint32(b[28:])),
 	}
-	return h, h.generation > 0 // there are zeros where nothing was written
+	return h, h.generation > 0 && h.unsynced <= h.number // there are zeros where nothing was written
 }
 
 // body returns the body of the frame at the beginning of b. ok is false if there is no whole frame.

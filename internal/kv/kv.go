@@ -34,8 +34,7 @@ type Mode uint8
 // The modes.
 const (
 	Commit Mode = iota // when Update returns; each Update is a commit of the file
-	Log                // when Update returns; each Update is a frame of the log
-	Window             // within two windows; each window is a commit of the file
+	Log                // when Update returns, or see SyncEvery; each Update is a frame of the log
 )
 
 // Options are the choices of [Open] and [Join]. They have no defaults but where they say so:
@@ -43,12 +42,11 @@ const (
 type Options struct {
 	Table       string // the name of the first table, which [DB.Table] has as well
 	Mode        Mode
-	Window      time.Duration                   // of mode Window
-	Segment     int64                           // of the log, in bytes; 0 means [DefaultSegment]
-	Wrote       func(int, time.Duration, error) // told of each commit of a window; may be nil
-	LockTimeout time.Duration                   // how long Open waits for a file that is open elsewhere
-	FileMode    fs.FileMode                     // of a file that Open creates, before umask
-	NoVerify    bool                            // check only the meta pages and the size of the file
+	SyncEvery   time.Duration // of the log; 0 means that each frame is synced before Update returns
+	Segment     int64         // of the log, in bytes; 0 means [DefaultSegment]
+	LockTimeout time.Duration // how long Open waits for a file that is open elsewhere
+	FileMode    fs.FileMode   // of a file that Open creates, before umask
+	NoVerify    bool          // check only the meta pages and the size of the file
 	Logger      *slog.Logger
 	FS          vfs.FS // nil means [vfs.Default]
 }
@@ -61,6 +59,7 @@ type Options struct {
 //
 //	writer       of the one goroutine that changes the database; the combiner of a caller holds it
 //	checkpoint   of the one goroutine that moves changes to the file
+//	syncing      of the one goroutine that syncs the log at intervals
 //	mu           of the memtable; a reader holds it for some lookups
 //	File.writer  of the one goroutine that commits to the file
 //	File.mu      of the file; held to use it, and exclusively to close or replace it
@@ -75,12 +74,14 @@ type DB struct {
 
 	writer         ctxLock // guards the next four
 	tx             Tx
-	log            *wal // nil until the second change
+	log            *wal // nil until the second change; written under mu as well
 	began, without bool // the database was changed once; no log could be made
 	body           []byte
 
 	checkpoint ctxLock // guards finished, and who writes frozen
 	finished   bool    // the file needs the log no more
+	syncing    ctxLock // guards the next
+	unsynced   error   // of the sync after which nobody knows the content of the log on the disk
 
 	mu             sync.RWMutex
 	active, frozen *layer // the memtable; frozen is nil if no checkpoint is under way
@@ -92,16 +93,17 @@ type DB struct {
 	id       atomic.Pointer[logID]
 	released atomic.Pointer[position] // the file has all changes before it
 	asked    atomic.Uint64            // generation of the log that run was told of; 0 to tell it again
-	stalled  atomic.Pointer[stall]    // set while changes of mode Window must wait
 	wake     chan struct{}
 	stop     chan struct{}
-	stopped  chan struct{}
+
+	background sync.WaitGroup // the goroutines of the database
 }
 
 // The ranks of the locks; those of the file follow.
 const (
 	rankWriter invariant.Rank = iota + 1
 	rankCheckpoint
+	rankSyncing
 	rankMemtable
 )
 
@@ -215,35 +217,25 @@ func (d *DB) Time() int64 {
 	return d.time
 }
 
+// SyncEvery returns the interval of syncs, 0 if each change is durable when Update returns.
+func (d *DB) SyncEvery() time.Duration { return d.options.SyncEvery }
+
 // Lock waits until the caller may call Update. Without an error the caller calls Unlock.
 func (d *DB) Lock(ctx context.Context) error {
-	for {
-		if err := d.writer.lock(ctx); err != nil {
-			return err
-		}
-		s := d.stalled.Load()
-		err := error(nil)
-		switch {
-		case d.closed.Load():
-			err = store.ErrClosed
-		case s != nil && s.err != nil:
-			err = s.err
-		case s == nil && d.options.Mode == Commit: // waiters may leave here, too
-			err = d.file.Lock(ctx)
-		}
-		if s == nil && err == nil {
-			return nil
-		}
-		d.writer.unlock()
-		if err != nil {
-			return err
-		}
-		select {
-		case <-s.over:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
+	if err := d.writer.lock(ctx); err != nil {
+		return err
 	}
+	err := error(nil)
+	switch {
+	case d.closed.Load():
+		err = store.ErrClosed
+	case d.options.Mode == Commit: // waiters may leave here, too
+		err = d.file.Lock(ctx)
+	}
+	if err != nil {
+		d.writer.unlock()
+	}
+	return err
 }
 
 // Unlock lets the next caller of Lock in.

@@ -33,7 +33,7 @@ func must(t testing.TB, err error) {
 // options returns options with a small log.
 func options(mode Mode) Options {
 	return Options{
-		Table: "main", Mode: mode, Window: time.Hour, Segment: small, LockTimeout: time.Second, FileMode: 0o600,
+		Table: "main", Mode: mode, Segment: small, LockTimeout: time.Second, FileMode: 0o600,
 		Logger: slog.New(slog.DiscardHandler), FS: noSync{},
 	}
 }
@@ -139,7 +139,7 @@ func (m model) is(t *testing.T, tx *Tx, r *rand.Rand) {
 // the transaction, after it, in a view that began earlier, after a checkpoint, and in a copy of the
 // files.
 func TestAgainstModel(t *testing.T) {
-	for _, mode := range []Mode{Log, Commit, Window} {
+	for _, mode := range []Mode{Log, Commit} {
 		for seed := range uint64(3) {
 			t.Run(fmt.Sprint(mode, seed), func(t *testing.T) {
 				r := rand.New(rand.NewPCG(seed, uint64(mode)))
@@ -189,10 +189,7 @@ func TestAgainstModel(t *testing.T) {
 						must(t, d.Checkpoint(t.Context()))
 						must(t, d.Stored(read))
 					case 1:
-						if mode == Window {
-							break
-						}
-						again := openDB(t, killed(t, d), options([...]Mode{Log, Commit, Window}[r.IntN(3)]))
+						again := openDB(t, killed(t, d), options([...]Mode{Log, Commit}[r.IntN(2)]))
 						must(t, again.View(read, *again.tables.Load()...))
 						must(t, again.Close())
 					case 2: // a view sees no later change
@@ -221,7 +218,7 @@ func TestAgainstModel(t *testing.T) {
 // TestRefusedKeys: a key that the file does not take must not reach the log, because no checkpoint
 // could write it.
 func TestRefusedKeys(t *testing.T) {
-	for _, mode := range []Mode{Log, Commit, Window} {
+	for _, mode := range []Mode{Log, Commit} {
 		d := openTemp(t, options(mode))
 		for range 3 {
 			put(t, d, "k", "v")

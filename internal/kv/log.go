@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 
 	"github.com/brimgo/brim/internal/vfs"
 )
@@ -43,7 +44,7 @@ var DefaultSegment int64 = 32 << 20
 
 const (
 	logMagic    = "brim journal\x00\x00\x00\x00"
-	logVersion  = 2
+	logVersion  = 3
 	idSize      = 16
 	logPage     = 4096                               // bytes before the first segment
 	logHeadSize = len(logMagic) + 4 + idSize + 8 + 4 // magic, version, ID, segment, checksum
@@ -64,8 +65,9 @@ type position struct {
 // firstPosition is the position of the first frame.
 var firstPosition = position{generation: 1}
 
-// wal is a write-ahead log: a frame that is appended is durable when append returns. It is for one
-// goroutine at a time.
+// wal is a write-ahead log. A frame that is appended is durable when append returns or, in a lazy
+// log, when a sync after that has returned. It is for one goroutine at a time, but for one more in
+// sync.
 //
 // The file begins with a page that holds the ID. Two segments of one size follow. A segment holds
 // the frames of one generation, and generations alternate between the two: while one fills, a
@@ -75,8 +77,10 @@ var firstPosition = position{generation: 1}
 //
 // A frame has a number, which goes on from frame to frame through all generations, and a checksum
 // that is keyed with the ID. So neither the rest of an older generation nor bytes that a caller has
-// chosen are taken for a frame. One frame is written and synced at a time. So a crash can tear only
-// the last frame, which nobody was told of. Everything else that does not fit together is damage.
+// chosen are taken for a frame. A frame also says how many of the frames before it were not synced
+// when it was written. A power cut can tear or lose those in any combination: the first that is
+// missing ends the log, and replay erases the frames behind it, so that they never follow another
+// frame of that number. If a frame is missing that a later one knows as synced, the log is damaged.
 type wal struct {
 	fs       vfs.FS
 	file     vfs.File
@@ -90,7 +94,9 @@ type wal struct {
 	zeroed   [2]int64 // bytes of each segment that were written once
 	failed   error
 	buf      []byte
-	reading  bool // nothing is written
+	lazy     bool          // append does not sync
+	reading  bool          // nothing is written
+	synced   atomic.Uint64 // all frames of lower numbers are durable
 }
 
 // createLog makes an empty log at path, durable with its name. prepare gives the file its owner and
@@ -238,8 +244,8 @@ func (w *wal) at(generation uint64, offset int64) int64 {
 	return logPage + int64(generation%2)*w.segment + offset
 }
 
-// append adds a body to the log, durably. If the error is errUnsure, the body may be there or not;
-// after any other error it is not there.
+// append adds a body to the log, durably unless it is lazy. If the error is errUnsure, the body may
+// be there or not; after any other error it is not there.
 func (w *wal) append(body []byte) error {
 	if w.failed != nil {
 		return w.failed
@@ -259,11 +265,11 @@ func (w *wal) append(body []byte) error {
 	if err := w.fill(next, size); err != nil {
 		return err
 	}
-	h := header{generation: next.generation, number: next.number, before: before}
+	h := header{generation: next.generation, number: next.number, before: before, unsynced: next.number - w.synced.Load()}
 	w.buf = appendFrame(w.buf[:0], w.seed, h, body)
 	_, err := w.file.WriteAt(w.buf, w.at(next.generation, next.offset))
-	if err == nil {
-		err = w.file.SyncData()
+	if err == nil && !w.lazy {
+		err = w.sync(next.number + 1)
 	}
 	if err != nil {
 		w.failed = fmt.Errorf("%w: %w", errUnsure, err)
@@ -272,6 +278,19 @@ func (w *wal) append(body []byte) error {
 	w.end = position{generation: next.generation, offset: next.offset + size, number: next.number + 1}
 	w.before = before
 	return nil
+}
+
+// sync makes the frames below a number durable, which were written before the call. After an error,
+// the log must not be used: Linux takes the pages for written, and the next sync would succeed.
+func (w *wal) sync(below uint64) error {
+	if w.synced.Load() == below {
+		return nil
+	}
+	err := w.file.SyncData()
+	if err == nil {
+		w.synced.Store(below)
+	}
+	return err
 }
 
 var zeros = make([]byte, fillStep)

@@ -23,7 +23,7 @@ const LogSuffix = ".journal"
 func (d *DB) logPath() string { return d.file.Path() + LogSuffix }
 
 // Open opens the database in the file at path, which it creates if there is none, and replays its
-// log. Outside of mode Log, it writes the content of the log to the file, and removes the log.
+// log. In mode Commit, it writes the content of the log to the file, and removes the log.
 func Open(path string, o Options) (*DB, error) {
 	if err := orphaned(path); err != nil {
 		return nil, err
@@ -49,7 +49,10 @@ func Open(path string, o Options) (*DB, error) {
 		return nil, err
 	}
 	if o.Mode != Commit {
-		go d.run()
+		d.background.Go(d.run)
+	}
+	if o.SyncEvery > 0 {
+		d.background.Go(d.runSync)
 	}
 	return d, nil
 }
@@ -74,8 +77,8 @@ func newDB(file *boltfile.File, fsys vfs.FS, o Options) *DB {
 	o.Segment = cmp.Or(o.Segment, DefaultSegment)
 	d := &DB{
 		file: file, fs: fsys, options: o, active: new(layer), time: NoTime,
-		writer: newCtxLock(file, rankWriter), checkpoint: newCtxLock(file, rankCheckpoint),
-		wake: make(chan struct{}, 1), stop: make(chan struct{}), stopped: make(chan struct{}),
+		writer: newCtxLock(file, rankWriter), checkpoint: newCtxLock(file, rankCheckpoint), syncing: newCtxLock(file, rankSyncing),
+		wake: make(chan struct{}, 1), stop: make(chan struct{}),
 	}
 	d.tx = Tx{db: d, Time: NoTime}
 	d.tables.Store(new([]*Table))
@@ -233,6 +236,7 @@ func (d *DB) replay(log *wal, m watermark, name string) error {
 	if frames > 0 {
 		d.options.Logger.Info("bolt: the journal was replayed", "commits", frames)
 	}
+	log.lazy = d.options.SyncEvery > 0
 	d.log, d.began, d.end = log, true, log.end
 	d.id.Store(&log.id)
 	d.release(m.position)

@@ -41,7 +41,7 @@ func (p *page) string() string { return string(p.take(p.uvarint())) }
 // decodeLog applies all changes after a position to tables of values.
 func decodeLog(log []byte, generation, offset, number uint64, tables map[string]map[string]string) (frames int, times []int64, err error) {
 	le, castagnoli := binary.LittleEndian, crc32.MakeTable(crc32.Castagnoli)
-	if string(log[:16]) != "brim journal\x00\x00\x00\x00" || le.Uint32(log[16:]) != 2 ||
+	if string(log[:16]) != "brim journal\x00\x00\x00\x00" || le.Uint32(log[16:]) != 3 ||
 		crc32.Checksum(log[:44], castagnoli) != le.Uint32(log[44:]) {
 		return 0, nil, fmt.Errorf("the first page is %x", log[:48])
 	}
@@ -97,7 +97,7 @@ func TestPage(t *testing.T) {
 				err := d.checkpoint.lock(context.Background())
 				if err == nil {
 					defer d.checkpoint.unlock()
-					err = d.move()
+					err = d.move(true)
 				}
 				ready <- err
 				<-end

@@ -10,9 +10,9 @@ import (
 // replay calls fn with each body from position p on. The body is good until fn returns. Then the
 // journal goes on after the last frame.
 //
-// An earlier process may have ended between the write of the last frame and its sync, or the sync
-// may have failed. So replay makes the last frame durable before it returns, unless the log was
-// opened by openLog for reading. Each frame before it was synced before the next was written.
+// An earlier process may have ended between the write of a frame and its sync, or the sync may have
+// failed. So replay makes all frames durable before it returns, unless the log was opened by openLog
+// for reading.
 //
 // An error of fn ends the replay and is returned as it is. The other errors are errLogDamaged,
 // errNewer and those of the file system.
@@ -24,13 +24,14 @@ func (w *wal) replay(p position, fn func(body []byte) error) error {
 		return fmt.Errorf("%w: there is no position %d in it", errLogDamaged, p.offset)
 	}
 	w.end, w.before, w.released, w.zeroed = p, 0, p, [2]int64{}
-	last := p
+	var loose []position // of the frames that no later frame knows as durable
+	var rest []byte
 	for more := true; more; {
-		data, err := w.read(w.end)
-		if err != nil {
+		var err error
+		if rest, err = w.read(w.end); err != nil {
 			return err
 		}
-		if last, err = w.scan(data, fn); err != nil {
+		if rest, loose, err = w.scan(rest, loose, fn); err != nil {
 			return err
 		}
 		w.zeroed[w.end.generation%2] = w.end.offset
@@ -38,7 +39,23 @@ func (w *wal) replay(p position, fn func(body []byte) error) error {
 			return err
 		}
 	}
-	return w.rewrite(last)
+	err := w.erase(rest, w.end)
+	if err == nil {
+		p := position{generation: w.end.generation + 1}
+		if rest, err = w.read(p); err == nil {
+			err = w.erase(rest, p)
+		}
+	}
+	if err != nil || w.reading {
+		return err
+	}
+	if len(loose) > 0 {
+		if err := w.rewrite(loose[0]); err != nil {
+			return err
+		}
+	}
+	w.synced.Store(w.end.number)
+	return w.file.SyncData()
 }
 
 // read returns the rest of a segment.
@@ -50,38 +67,39 @@ func (w *wal) read(p position) ([]byte, error) {
 	return data, nil
 }
 
-// scan reads the frames of the segment of w.end, from there on, and returns the position of the
-// last.
-func (w *wal) scan(data []byte, fn func([]byte) error) (last position, err error) {
-	last = w.end
+// scan reads the frames of the segment of w.end, from there on, and returns the bytes behind them. It
+// keeps loose up to date.
+func (w *wal) scan(data []byte, loose []position, fn func([]byte) error) ([]byte, []position, error) {
 	if err := w.belongs(w.end.generation); err != nil {
-		return last, err
+		return nil, nil, err
 	}
 	for first := true; ; first = false {
 		h, ok := parseHeader(data)
 		if !ok || h.generation != w.end.generation || h.number != w.end.number {
-			break
+			return data, loose, nil
 		}
 		body, ok := h.body(data, w.seed)
 		if !ok {
-			break
+			return data, loose, nil
 		}
 		if first {
 			w.before = h.before
 		}
 		if h.before != w.before {
-			return last, fmt.Errorf("%w: frame %d does not follow the one before", errLogDamaged, h.number)
+			return nil, nil, fmt.Errorf("%w: frame %d does not follow the one before", errLogDamaged, h.number)
 		}
 		if err := fn(body); err != nil {
-			return last, err
+			return nil, nil, err
 		}
-		last = w.end
+		loose = append(loose, w.end)
+		for loose[0].number < h.durable() {
+			loose = loose[1:]
+		}
 		size := frameSize(len(body))
 		data = data[size:]
 		w.end.offset += size
 		w.end.number++
 	}
-	return last, w.torn(data)
 }
 
 // belongs returns an error if the segment of a generation begins with a frame of a later one.
@@ -113,15 +131,16 @@ func (w *wal) first(generation uint64) (*header, error) {
 	return &h, nil
 }
 
-// torn returns an error if a whole frame that belongs after w.end stands in data, the bytes after
-// w.end. One frame is written at a time, so a crash leaves none behind a torn one.
-func (w *wal) torn(data []byte) error {
+// erase writes zeros over the frames in data, the bytes at p, behind the end of the log. A power cut
+// has taken a frame before them, and they must not follow another frame of its number. If one of them
+// knows that frame as durable, the log is damaged.
+func (w *wal) erase(data []byte, p position) error {
 	// Nearly all of data are zeros and frames of older generations. So look for the generation.
-	generation := binary.LittleEndian.AppendUint64(nil, w.end.generation)
-	for from := align + generationAt; from < len(data); {
+	generation, end := binary.LittleEndian.AppendUint64(nil, p.generation), 0
+	for from := generationAt; from < len(data); {
 		i := bytes.Index(data[from:], generation)
 		if i < 0 {
-			return nil
+			break
 		}
 		at := from + i - generationAt
 		from += i + 1
@@ -129,27 +148,37 @@ func (w *wal) torn(data []byte) error {
 		if at%align != 0 || !ok || h.number <= w.end.number {
 			continue
 		}
-		if _, ok := h.body(data[at:], w.seed); ok {
+		if _, ok := h.body(data[at:], w.seed); !ok {
+			continue
+		}
+		if h.durable() > w.end.number {
 			return fmt.Errorf("%w: frame %d is missing, and frame %d is there", errLogDamaged, w.end.number, h.number)
 		}
+		end = at + int(frameSize(h.size))
 	}
-	return nil
-}
-
-// rewrite writes the frame at p, the last one, once more, and syncs it. A second sync alone is not
-// enough: after a sync that failed, Linux takes the pages for clean.
-func (w *wal) rewrite(p position) error {
-	if w.reading {
+	if end == 0 || w.reading {
 		return nil
 	}
-	frame, at := make([]byte, w.end.offset-p.offset), w.at(p.generation, p.offset)
-	if _, err := w.file.ReadAt(frame, at); err != nil {
+	_, err := w.file.WriteAt(make([]byte, end), w.at(p.generation, p.offset))
+	return err
+}
+
+// rewrite writes the frames from p on once more. A sync alone is not enough: after a sync that
+// failed, Linux takes the pages for clean.
+func (w *wal) rewrite(p position) error {
+	end := w.end.offset
+	if p.generation < w.end.generation {
+		if err := w.rewrite(position{generation: w.end.generation}); err != nil {
+			return err
+		}
+		end = w.before
+	}
+	frames, at := make([]byte, end-p.offset), w.at(p.generation, p.offset)
+	if _, err := w.file.ReadAt(frames, at); err != nil {
 		return err
 	}
-	if _, err := w.file.WriteAt(frame, at); err != nil {
-		return err
-	}
-	return w.file.SyncData()
+	_, err := w.file.WriteAt(frames, at)
+	return err
 }
 
 // goesOn moves w.end to the next generation if that has begun.
@@ -159,18 +188,7 @@ func (w *wal) goesOn() (bool, error) {
 		return false, err
 	}
 	h, err := w.first(next)
-	if err != nil {
-		return false, err
-	}
-	if h == nil || h.generation < next {
-		data, err := w.read(position{generation: next})
-		if err != nil {
-			return false, err
-		}
-		end := w.end
-		w.end = position{generation: next, number: end.number}
-		err = w.torn(data)
-		w.end = end
+	if err != nil || h == nil || h.generation < next || h.number > w.end.number {
 		return false, err
 	}
 	if h.before != w.end.offset || h.number != w.end.number {

@@ -43,10 +43,6 @@ func (d *DB) Update(fn func(tx *Tx) error) error {
 	if err := tx.check(); err != nil {
 		return err
 	}
-	if d.options.Mode == Window {
-		d.publish(tx)
-		return nil
-	}
 	return d.keep(tx)
 }
 
@@ -72,7 +68,7 @@ func (d *DB) layers(base []*layer) []*layer {
 	return base
 }
 
-// keep appends the changes of tx to the log, and shows them to others when they are durable.
+// keep appends the changes of tx to the log, and shows them to others then.
 func (d *DB) keep(tx *Tx) error {
 	if d.log == nil {
 		return d.start(tx)
@@ -148,10 +144,10 @@ func (d *DB) start(tx *Tx) error {
 	err = d.straight(tx, &watermark{id: log.id, position: log.end, inUse: true})
 	switch {
 	case err == nil:
-		d.log = log
+		log.lazy = d.options.SyncEvery > 0
 		d.id.Store(&log.id)
 		d.lockMemtable()
-		d.end = log.end
+		d.log, d.end = log, log.end
 		d.unlockMemtable()
 		d.release(log.end)
 	case errors.Is(err, store.ErrUnknownOutcome): // the file may refer to the log

@@ -125,7 +125,7 @@ func (d *DB) Snapshot(ctx context.Context) (*boltfile.Snapshot, error) {
 	if d.finished {
 		return nil, store.ErrClosed
 	}
-	if err := d.move(); err != nil {
+	if err := d.move(true); err != nil {
 		return nil, err
 	}
 	return d.file.Snapshot()
@@ -144,7 +144,7 @@ func (d *DB) Compact(ctx context.Context) (before, after int64, err error) {
 	if d.finished {
 		return 0, 0, store.ErrClosed
 	}
-	if err := d.move(); err != nil {
+	if err := d.move(true); err != nil {
 		return 0, 0, err
 	}
 	return d.file.Compact(ctx)

@@ -53,8 +53,8 @@ func brims() []*subject {
 			// measured.
 			return over(local.Refusals(m, &local.RefusalsOptions{Remember: time.Hour, MaxBuckets: fullCount}))
 		}},
-		{name: "brim bolt relaxed", against: rateName, inMemory: true, open: func(_ context.Context, e *env) (*target, error) {
-			s, err := bolt.OpenRelaxed(filepath.Join(e.dir, "relaxed.db"), nil)
+		{name: "brim bolt with SyncEvery", against: boltUpdate, open: func(_ context.Context, e *env) (*target, error) {
+			s, err := bolt.Open(filepath.Join(e.dir, "synced.db"), &bolt.Options{SyncEvery: 100 * time.Millisecond})
 			t, err := over(s, err)
 			if err == nil {
 				t.drain = s.Sync

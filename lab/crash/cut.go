@@ -38,6 +38,7 @@ type cutter struct {
 	rec      *recording
 	judge    *history.Judge
 	possible []history.Model // contents of the file that break no promise at this moment
+	alive    []history.Model // the same after a kill, which loses no write
 	past     []history.Model // contents that were possible at any moment
 	calls    int             // calls of the history that were answered
 	meter    *harness.Meter
@@ -57,8 +58,9 @@ func cut(rec *recording, r *rand.Rand, meter *harness.Meter) (*finding, error) {
 		rec: rec, judge: history.NewJudge(rec.req), meter: meter,
 		dir: filepath.Join(dir, "image"), seen: make(map[[sha256.Size]byte]bool),
 	}
-	c.possible = c.judge.Possible()
+	c.judged()
 	var d disk.Disk
+	var l logs
 	notes := rec.notes
 	for i := 0; i <= len(rec.events) && !meter.Spent(); i++ {
 		for ; len(notes) > 0 && notes[0].at <= i; notes = notes[1:] {
@@ -71,6 +73,10 @@ func cut(rec *recording, r *rand.Rand, meter *harness.Meter) (*finding, error) {
 		}
 		if i < len(rec.events) {
 			d.Apply(i, rec.events[i])
+			if l.see(rec.events[i]) && rec.events[i].Kind == disk.Sync {
+				c.judge.Synced()
+				c.judged()
+			}
 		}
 	}
 	return nil, nil
@@ -85,8 +91,34 @@ func (c *cutter) see(n history.Note) error {
 		c.calls++
 	}
 	c.past = append(c.past, c.possible...)
-	c.possible = c.judge.Possible()
+	c.judged()
 	return nil
+}
+
+// judged takes the possible contents from the judge.
+func (c *cutter) judged() { c.possible, c.alive = c.judge.Possible(), c.judge.Alive() }
+
+// logs follows the file of the log through a recording.
+type logs struct {
+	file int  // of the newest log
+	made bool // it has its name
+}
+
+// see takes the next event, and reports whether it concerns the log.
+func (l *logs) see(e disk.Event) bool {
+	switch e.Kind {
+	case disk.Create:
+		if strings.HasSuffix(e.Name, ".journal.new") {
+			l.file, l.made = e.File, false
+		}
+	case disk.Rename:
+		named := strings.HasSuffix(e.To, ".journal")
+		l.made = l.made || named
+		return named
+	case disk.Write, disk.Sync:
+		return l.file > 0 && e.File == l.file
+	}
+	return false
 }
 
 // images is the number of images at a moment with many pending changes.
@@ -165,7 +197,11 @@ func (c *cutter) try(d *disk.Disk, gone []bool) (verdict, string, error) {
 			return kept, "", err
 		}
 	}
-	v, why := c.look()
+	possible := c.possible
+	if !slices.Contains(gone, true) {
+		possible = c.alive
+	}
+	v, why := c.look(possible)
 	return v, why, nil
 }
 
@@ -188,13 +224,13 @@ func identify(image map[string][]byte, calls int) [sha256.Size]byte {
 }
 
 // look opens the image and compares its content with the possible contents.
-func (c *cutter) look() (verdict, string) {
-	now := history.Latest(c.possible)
+func (c *cutter) look(possible []history.Model) (verdict, string) {
+	now := history.Latest(possible)
 	content, err := history.Look(c.dir, c.rec.req.Subject, now)
 	switch {
 	case err != nil:
 		return unopenable, err.Error()
-	case history.Holds(c.possible, now, content):
+	case history.Holds(possible, now, content):
 		return kept, ""
 	case history.Holds(c.past, now, content):
 		return lost, fmt.Sprintf("the file holds an older content than the %d calls that were answered", c.calls)

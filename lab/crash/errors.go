@@ -62,7 +62,7 @@ func answers(s scenario) (struck bool, err error) {
 				return fmt.Errorf("%w\n%s", err, rec.tell())
 			}
 		}
-		if err := look(rec.req, j.Possible()); err != nil {
+		if err := look(rec.req, j.Alive()); err != nil {
 			return fmt.Errorf("%w\n%s", err, rec.tell())
 		}
 		return nil

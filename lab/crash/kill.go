@@ -95,7 +95,7 @@ func lives(seed harness.Seed, subject history.Subject, defect history.Defect) (k
 				return kills, err
 			}
 		}
-		possible = j.Possible()
+		possible = j.Alive()
 		now := history.Latest(possible)
 		content, err := history.Look(dir, subject, now)
 		if err != nil {

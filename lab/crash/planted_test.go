@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"math"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -52,29 +51,6 @@ func metaWrite(e disk.Event) bool {
 	return e.Kind == disk.Write && e.Offset <= 4096 && len(e.Data) == 4096
 }
 
-// logs follows the file of the log through a recording.
-type logs struct {
-	file int  // of the newest log
-	made bool // it has its name
-}
-
-// see takes the next event, and reports whether it concerns the log.
-func (l *logs) see(e disk.Event) bool {
-	switch e.Kind {
-	case disk.Create:
-		if strings.HasSuffix(e.Name, ".journal.new") {
-			l.file, l.made = e.File, false
-		}
-	case disk.Rename:
-		named := strings.HasSuffix(e.To, ".journal")
-		l.made = l.made || named
-		return named
-	case disk.Write, disk.Sync:
-		return l.file > 0 && e.File == l.file
-	}
-	return false
-}
-
 // logSyncs returns an edit that leaves out syncs of logs: those that have their names, or those
 // that have not.
 func logSyncs(made bool) edit {
@@ -84,9 +60,8 @@ func logSyncs(made bool) edit {
 	})
 }
 
-// early has each answer come before the last write to a log within its call.
+// early has each answer come before the last write within its call.
 func early(rec *recording) {
-	var l logs
 	written := -1 // the index of that write
 	next := 0     // of the notes
 	for i, e := range rec.events {
@@ -96,7 +71,7 @@ func early(rec *recording) {
 			}
 			written = -1
 		}
-		if l.see(e) && l.made && e.Kind == disk.Write {
+		if e.Kind == disk.Write {
 			written = i
 		}
 	}
@@ -145,7 +120,7 @@ var planted = []struct {
 	},
 	{
 		name: "an answer before the commit", why: "a call was acknowledged before it was written",
-		defect: history.Early,
+		edit: early,
 	},
 	{
 		name: "log: no sync of a frame", why: "an answer counts although its frame can be lost",
@@ -192,11 +167,11 @@ var planted = []struct {
 		subject: history.Ledger, edit: logSyncs(true),
 	},
 	{
-		name: "relaxed: no sync", why: "Sync promises that all before it lasts", subject: history.Relaxed,
-		edit: noSyncs(func(_, _ disk.Event) bool { return true }),
+		name: "SyncEvery: no sync of a frame", why: "Sync promises that all before it lasts", subject: history.Lazy,
+		edit: logSyncs(true),
 	},
 	{
-		name: "relaxed: Sync does nothing", why: "calls before a Sync are missing", subject: history.Relaxed,
+		name: "SyncEvery: Sync does nothing", why: "calls before a Sync are missing", subject: history.Lazy,
 		defect: history.Unsynced,
 	},
 }
@@ -236,7 +211,6 @@ func TestPlantedErrors(t *testing.T) {
 	}{
 		{history.Mistold, "the call was applied, although its error said that it was not"},
 		{history.Swallowed, "the call was not applied, although it had no error"},
-		{history.Early, "the calls before a Close that failed are gone"},
 	} {
 		t.Run(string(c.defect), func(t *testing.T) {
 			for part := range 3000 {
@@ -258,9 +232,8 @@ func TestPlantedKills(t *testing.T) {
 		subject history.Subject
 		defect  history.Defect
 	}{
-		{history.Bolt, history.Early},
+		{history.Lazy, history.Early},
 		{history.Bolt, history.Ahead},
-		{history.Relaxed, history.Unsynced},
 	} {
 		t.Run(string(c.defect), func(t *testing.T) {
 			sum := 0
@@ -276,11 +249,11 @@ func TestPlantedKills(t *testing.T) {
 	}
 }
 
-// TestShrinks: the failure that is shown is a short history, which keeps the defect.
+// TestShrinks: the failure that is shown is a short history with the same defect.
 func TestShrinks(t *testing.T) {
 	const seed = harness.Seed(1)
 	s := random(seed, history.Bolt)
-	s.fault, s.req.Defect = nil, history.Early
+	s.fault, s.edit = nil, early
 	rec, err := record(s, nil, nil)
 	if err != nil {
 		t.Fatal(err)

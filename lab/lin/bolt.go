@@ -18,9 +18,8 @@ type killed struct {
 	m     model
 	clk   *clock
 	dir   string
-	ends  []request     // see finals
-	death request       // of a child; see strike
-	lasts time.Duration // now and then a kill waits so long, until all acknowledged calls must last; or 0
+	ends  []request // see finals
+	death request   // of a child; see strike
 
 	mu  sync.RWMutex // held for writing while there is no child
 	set Setting
@@ -73,12 +72,8 @@ func (w *killed) do(ctx context.Context, _ int, in request) response {
 // strike kills the child at a random moment and starts the next one.
 func (w *killed) strike(b *blow) (request, error) {
 	time.Sleep(time.Duration(b.r.IntN(1500)) * time.Microsecond) // the calls in flight get so far
-	if w.lasts > 0 && b.r.IntN(20) == 0 {
-		time.Sleep(w.lasts)
-	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	b.now()
 	w.p.Kill()
 	var err error
 	w.p, err = child.Start("lin", w.set)
@@ -103,12 +98,13 @@ const kills = 3
 // segment is the size of a segment of the journal. A history fills many.
 const segment = 4 << 10
 
-// inBolt returns a bolt store with a journal, or without one if segment is 0, and a plan with
+// inBolt returns a bolt store with a journal, or without one if Segment is 0, and a plan with
 // kills. A kill loses nothing that was acknowledged.
-func inBolt(defect history.Defect, segment int64) func(r *rand.Rand) (world, plan, error) {
+func inBolt(s Setting) func(r *rand.Rand) (world, plan, error) {
 	return func(r *rand.Rand) (world, plan, error) {
 		limits := limitsOf(r, 0, 1, 2)
-		w, err := newKilled(Setting{Buckets: listed(limits), Defect: defect, Segment: segment})
+		s.Buckets = listed(limits)
+		w, err := newKilled(s)
 		if err != nil {
 			return nil, plan{}, err
 		}
@@ -125,28 +121,4 @@ func listed(limits [keys]store.Limit) (list []store.Bucket) {
 		list = append(list, bucketsOf(limits, "")(k))
 	}
 	return list
-}
-
-// inRelaxed returns a relaxed store, and a plan with kills. In half of the histories, the store
-// writes only when Sync asks for it. In the others it writes in short windows.
-func inRelaxed(defect history.Defect) func(r *rand.Rand) (world, plan, error) {
-	return func(r *rand.Rand) (world, plan, error) {
-		limits := limitsOf(r, 0, 1, 2)
-		s := Setting{Buckets: listed(limits), Defect: defect, Relaxed: true, Window: time.Hour}
-		if r.IntN(2) == 0 {
-			s.Window = 10 * time.Millisecond
-		}
-		w, err := newKilled(s)
-		if err != nil {
-			return nil, plan{}, err
-		}
-		const busy = time.Second // a timer of the store can be so late
-		lag := 2*s.Window + busy
-		w.m = &relaxedModel{storeModel: &storeModel{limits: limits}, lag: lag}
-		if s.Window < time.Second {
-			w.lasts = lag
-		}
-		w.ends, w.death = allKeys(), storeRequest{history.Op{Kind: crash}}
-		return w, planStore(r, style{clock: true, back: true, sync: true, single: true, asks: true, strikes: kills}), nil
-	}
 }

@@ -306,12 +306,8 @@ func TestCatches(t *testing.T) {
 			why: "a refused call changed the level",
 		},
 		{
-			name: "an answer before the commit", open: inBolt(history.Early, segment),
+			name: "an answer before the write", open: inBolt(Setting{Segment: segment, SyncEvery: time.Hour, Defect: history.Early}),
 			why: "a kill loses calls that were acknowledged",
-		},
-		{
-			name: "Sync does nothing", open: inRelaxed(history.Unsynced),
-			why: "a kill loses calls before a Sync",
 		},
 		{
 			name: "a decision between two calls of Redis", open: inRedis(in, apart),

@@ -23,14 +23,13 @@ import (
 
 // Setting is the store that a child opens.
 type Setting struct {
-	Path    string
-	Now     int64 // of the history's clock
-	Relaxed bool
-	Window  time.Duration // of a relaxed store
-	Segment int64         // of a store's journal; 0 if it has none
-	Defect  history.Defect
-	Buckets []store.Bucket
-	Budget  *budget // of a ledger, in the place of buckets
+	Path      string
+	Now       int64 // of the history's clock
+	Segment   int64 // of a store's journal; 0 if it has none
+	SyncEvery time.Duration
+	Defect    history.Defect
+	Buckets   []store.Bucket
+	Budget    *budget // of a ledger, in the place of buckets
 
 	// Of a store in PostgreSQL, in the place of a file:
 	URL, Schema string
@@ -69,20 +68,13 @@ func (v *server) Open(setting Setting, _ *struct{}) error {
 	v.bucket = func(k int) store.Bucket { return v.Buckets[k] }
 	v.now.Store(v.Now)
 	clock := func() time.Time { return time.UnixMicro(v.now.Load()) }
-	o := &bolt.Options{Clock: clock, RelaxedWindow: v.Window, NoJournal: v.Segment == 0}
+	o := &bolt.Options{Clock: clock, SyncEvery: v.SyncEvery, NoJournal: v.Segment == 0}
+	v.Defect.Install()
 	if v.Segment > 0 {
 		kv.DefaultSegment = v.Segment
 	}
 	if v.URL != "" {
 		return v.connect()
-	}
-	if v.Relaxed || v.Defect == history.Early {
-		s, err := bolt.OpenRelaxed(v.Path, o)
-		if err != nil {
-			return err
-		}
-		v.stores = []store.Store{v.Defect.Wrap(s)}
-		return nil
 	}
 	s, err := bolt.Open(v.Path, o)
 	if err != nil {

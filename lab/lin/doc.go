@@ -48,9 +48,6 @@
 // # Models
 //
 //   - Stores answer exactly: the level, the held units, and the time of the decision.
-//   - A relaxed bolt store is exact until it is killed. Each bucket may then go back to an earlier
-//     content, but not to one before a Sync or before a call that was acknowledged two windows ago.
-//     A busy machine gets another second. Relaxed histories have no calls for several buckets.
 //   - Refusals from memory may overlook room that a call makes until that call has returned. Two
 //     processes with remembered refusals make no room: theirs may stay hidden from each other.
 //   - Ledgers answer exactly: the decision, every figure of every rule, and the first answer again

@@ -58,7 +58,6 @@ type played struct {
 	world
 	plan
 	rec   recorder
-	began time.Time
 	slots chan struct{} // one is taken for each call in flight
 	ended atomic.Int64  // calls
 	r     *rand.Rand    // of the strikes
@@ -74,7 +73,7 @@ type played struct {
 // play runs a plan and returns the calls of the history.
 func play(w world, p plan) ([]*call, error) {
 	h := &played{
-		world: w, plan: p, began: time.Now(), slots: make(chan struct{}, clients),
+		world: w, plan: p, slots: make(chan struct{}, clients),
 		r: rand.New(rand.NewPCG(p.seed, 1)),
 	}
 	var wg sync.WaitGroup
@@ -156,7 +155,6 @@ func (h *played) call(s step) (out response, err error) {
 	if clock != nil {
 		c.readings = clock.between(c.began, h.rec.stamp())
 	}
-	c.wall = time.Since(h.began)
 	h.rec.finish(c)
 	if out.failure() != history.Unknown || !h.burn() {
 		<-h.slots
@@ -203,18 +201,13 @@ type blow struct {
 	r      *rand.Rand
 	slots  int // that calls may take
 	taken  int // slots that calls cannot take
-	wall   time.Duration
 	landed bool
 	split  bool // a primary that is cut off may answer until the strike is over
 }
 
-// now marks the moment of the fault.
-func (b *blow) now() { b.wall = time.Since(b.h.began) }
-
-// soon lets the calls in flight get so far, and then marks the moment of the fault.
+// soon lets the calls in flight get so far.
 func (b *blow) soon() {
 	time.Sleep(time.Duration(b.r.IntN(3000)) * time.Microsecond)
-	b.now()
 }
 
 // land waits until every call in flight has an answer, and has no other begin.
@@ -263,7 +256,7 @@ func (h *played) hit() error {
 	err = errors.Join(err, b.land())
 	if death != nil {
 		h.rec.dead()
-		h.rec.add(&call{client: clients, in: death, out: done(""), began: began, over: h.rec.stamp(), wall: b.wall})
+		h.rec.add(&call{client: clients, in: death, out: done(""), began: began, over: h.rec.stamp()})
 	}
 	if b.split { // no call is in flight
 		h.rec.split(began)

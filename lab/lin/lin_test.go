@@ -82,9 +82,9 @@ func subjects(t *testing.T) []subject {
 	var crashing, stopping sync.Mutex
 	return []subject{
 		{name: "memory", open: inMemory},
-		{name: "bolt", open: inBolt("", segment)},
-		{name: "bolt without a journal", open: inBolt("", 0)},
-		{name: "relaxed", open: inRelaxed("")},
+		{name: "bolt", open: inBolt(Setting{Segment: segment})},
+		{name: "bolt without a journal", open: inBolt(Setting{})},
+		{name: "bolt with SyncEvery", open: inBolt(Setting{Segment: segment, SyncEvery: time.Millisecond})},
 		{name: "postgres", open: inPostgres(at, nil), abreast: abreast},
 		{name: "postgres, clocked", open: inPostgres(clocked, nil), abreast: abreast},
 		{name: "redis", open: inRedis(in, nil), abreast: abreast},

@@ -35,12 +35,6 @@ func readOf(began, over int64, level float64) *call {
 	return c
 }
 
-func crashOf(began, over int64, wall time.Duration) *call {
-	c := fillOf(began, over, 0, 0)
-	c.in, c.wall = storeRequest{history.Op{Kind: crash, Keys: []int{0}}}, wall
-	return c
-}
-
 // TestModels: the models allow none of these histories, which no planted fault makes.
 func TestModels(t *testing.T) {
 	var limits [keys]store.Limit
@@ -48,7 +42,6 @@ func TestModels(t *testing.T) {
 		limits[k] = store.Limit{Capacity: 10, LeakRate: 1}
 	}
 	exact := &storeModel{limits: limits}
-	weak := &relaxedModel{storeModel: exact, lag: time.Minute}
 	cutOff := fillOf(3, 4, -2, 3)
 	cutOff.split = true
 	for _, c := range []struct {
@@ -63,14 +56,6 @@ func TestModels(t *testing.T) {
 		{
 			"drain lost while cut off", "the drain found something", exact,
 			[]*call{fillOf(1, 2, 5, 5), cutOff, readOf(5, 6, 5)},
-		},
-		{
-			"late crash", "the call is older than the time that a crash may take back", weak,
-			[]*call{fillOf(1, 2, 5, 5), crashOf(3, 4, time.Hour), readOf(5, 6, 0)},
-		},
-		{
-			"out of nothing", "a crash brings back what was there", weak,
-			[]*call{fillOf(1, 2, 5, 5), crashOf(3, 4, 0), readOf(5, 6, 3)},
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {

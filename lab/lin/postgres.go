@@ -300,19 +300,16 @@ type transacting interface {
 const soon = 20 * time.Millisecond
 
 func cutRequest(w *remote, b *blow) error {
-	b.now()
 	w.tap.cutSoon(b.r, wire.ToServer, 2000, soon)
 	return nil
 }
 
 func cutAnswer(w *remote, b *blow) error {
-	b.now()
 	w.tap.cutSoon(b.r, wire.ToClient, 2000, soon)
 	return nil
 }
 
 func terminate(w *remote, b *blow) error {
-	b.now()
 	// A later call must not find a connection of a backend that has ended: it may have an unknown
 	// outcome, and nobody has counted it.
 	defer w.line.pool.Reset()
@@ -320,7 +317,6 @@ func terminate(w *remote, b *blow) error {
 }
 
 func cancel(w *remote, b *blow) error {
-	b.now()
 	return w.line.signal(w.place.direct, "pg_cancel_backend", 1+b.r.IntN(connections))
 }
 

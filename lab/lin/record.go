@@ -8,7 +8,6 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
@@ -22,8 +21,6 @@ type request interface {
 	// touches returns the numbers of the buckets or accounts that the call reads or writes. Calls
 	// that touch none, such as a tick of the clock, have no answer to check.
 	touches() []int
-	// parts returns the calls that the history has in the place of this one.
-	parts() []request
 	// writes reports whether the call may have changed something. out is nil if nobody knows.
 	writes(out response) bool
 	// ticks returns by how much the call moves the clock, and 0 for a call on the subject.
@@ -42,12 +39,11 @@ type response interface {
 type call struct {
 	client      int
 	in          request
-	out         response      // nil if the outcome is unknown
-	learned     bool          // the answer came to the same request, sent again; see resolved
-	began, over int64         // stamps; the effect of a call of unknown outcome comes before over or never
-	readings    []int64       // of the history's clock during the call; nil if the store has its own clock
-	wall        time.Duration // since the history began, when the call was over
-	split       bool          // a primary that was cut off may have answered; see storeModel
+	out         response // nil if the outcome is unknown
+	learned     bool     // the answer came to the same request, sent again; see resolved
+	began, over int64    // stamps; the effect of a call of unknown outcome comes before over or never
+	readings    []int64  // of the history's clock during the call; nil if the store has its own clock
+	split       bool     // a primary that was cut off may have answered; see storeModel
 }
 
 // never is the stamp after all others.
@@ -93,13 +89,7 @@ func (r *recorder) finish(c *call) {
 	r.add(c)
 }
 
-func (r *recorder) add(c *call) {
-	for _, q := range c.in.parts() {
-		part := *c
-		part.in = q
-		r.calls = append(r.calls, &part)
-	}
-}
+func (r *recorder) add(c *call) { r.calls = append(r.calls, c) }
 
 // dead marks the moment from which no call that began earlier can take effect: the process that
 // carried it out has ended.

@@ -122,22 +122,18 @@ func inRedis(in func() *keyspace, join joining) func(r *rand.Rand) (world, plan,
 // counted.
 var cutsOfRedis = []fault{
 	func(w *remote, b *blow) error {
-		b.now()
 		w.tap.cutSoon(b.r, wire.ToServer, 2000, soon/4)
 		return nil
 	},
 	func(w *remote, b *blow) error {
-		b.now()
 		w.tap.cutSoon(b.r, wire.ToClient, 500, soon/4)
 		return nil
 	},
 	func(w *remote, b *blow) error {
-		b.now()
 		w.own.hangUp()
 		return nil
 	},
 	func(w *remote, b *blow) error {
-		b.now()
 		return w.in.servers[0].ScriptFlush(context.Background()).Err()
 	},
 }

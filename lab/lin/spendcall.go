@@ -83,8 +83,7 @@ func (q spendRequest) String() string {
 	return text
 }
 
-func (q spendRequest) parts() []request { return []request{q} }
-func (q spendRequest) ticks() int       { return q.Seconds }
+func (q spendRequest) ticks() int { return q.Seconds }
 
 func (q spendRequest) writes(out response) bool {
 	a, ok := out.(spendAnswer)

@@ -102,7 +102,6 @@ func stopClient(how ending) fault {
 				held, pass = next, through
 			}
 		}
-		b.now()
 		err = errors.Join(err, c.p.Signal(syscall.SIGSTOP))
 		close(pass)
 		err = errors.Join(err, b.land())

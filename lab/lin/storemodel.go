@@ -14,25 +14,11 @@ import (
 // storeRequest is a call on a store.
 type storeRequest struct{ history.Op }
 
-// crash is the kind of a call that stands for the end of a process.
-const crash history.Kind = "crash"
-
 // The kinds of calls that fill one bucket after another in a transaction.
 const (
 	update history.Kind = "update" // of the store
 	with   history.Kind = "with"   // of the caller
 )
-
-// parts splits a call into calls on one bucket each, if it is no more than those.
-func (q storeRequest) parts() (all []request) {
-	if q.Kind != history.Sync && q.Kind != crash {
-		return []request{q}
-	}
-	for k := range keys {
-		all = append(all, storeRequest{history.Op{Kind: q.Kind, Keys: []int{k}}})
-	}
-	return all
-}
 
 func (q storeRequest) writes(out response) bool {
 	if len(q.Txns) > 0 && q.Txns[0][0].Mode == store.Ask {

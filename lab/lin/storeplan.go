@@ -14,7 +14,6 @@ type style struct {
 	single  bool // no call touches two buckets
 	back    bool // the clock steps back, too
 	clock   bool // the history has the store's clock
-	sync    bool // Sync
 	compact bool // Compact
 	fills   bool // nothing but fills that make no room
 	asks    bool // questions, too
@@ -66,8 +65,6 @@ func (s style) op(r *rand.Rand) history.Op {
 		return history.Op{Kind: history.Delete, Keys: []int{r.IntN(keys)}}
 	case n == 2 && s.compact:
 		return history.Op{Kind: history.Compact}
-	case 3 <= n && n < 6 && s.sync:
-		return history.Op{Kind: history.Sync}
 	case 6 <= n && n < 12 && s.clock:
 		seconds := 1 + r.IntN(5)
 		if s.back && r.IntN(3) == 0 {

@@ -1,5 +1,4 @@
-// Package sched tests combine, bolt's relaxed store, local, queue and the Shaper by concurrent calls
-// in many schedules.
+// Package sched tests combine, local, queue and the Shaper by concurrent calls in many schedules.
 //
 // A seed makes a few calls for a few goroutines, which run in a bubble of testing/synctest. It
 // also gives the pauses before the calls, the ends of their contexts, and the pauses in the store
@@ -18,10 +17,6 @@
 // TestCatches builds the tests with defects in the subjects, by the flag -overlay, and has to catch
 // each of them. The list stands in catch_test.go.
 //
-// Threads alone are slow to catch three of them, above all on a machine with other work: a lost
-// update of relaxed and units that are served twice take up to some thousand schedules, and a
-// bucket that is forgotten while it is written takes more. So in the program with the defects, the
-// first two let others run in their windows, and the relaxed store pauses before a write to the
-// file and before it forgets buckets. The test also explores the relaxed store with these pauses
-// and without a defect.
+// Threads alone are slow to catch units that are served twice, above all on a machine with other
+// work. So in the program with the defects, the allotment lets others run in its window.
 package sched

@@ -103,15 +103,6 @@ func inFile(t *testing.T, _ *work) *subject {
 	return &subject{store: s, disk: sizeOf(path), step: fileStep}
 }
 
-func inRelaxedFile(t *testing.T, _ *work) *subject {
-	path := filepath.Join(t.TempDir(), "limits.db")
-	s, err := bolt.OpenRelaxed(path, &bolt.Options{MaxSkew: maxSkew})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &subject{store: s, disk: sizeOf(path), step: fileStep, drain: s.Sync}
-}
-
 func sizeOf(path string) func(testing.TB) int64 {
 	return func(t testing.TB) int64 {
 		info, err := os.Stat(path)

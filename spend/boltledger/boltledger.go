@@ -49,7 +49,8 @@ var _ ledger.Ledger = (*Ledger)(nil)
 type jobRequest = combine.Request[*ledger.Job, struct{}]
 
 // New returns the ledger in the file of s, and creates its bbolt buckets if the file has none.
-// Closing the ledger leaves s open; close the ledger first.
+// Closing the ledger leaves s open; close the ledger first. A store with [bolt.Options.SyncEvery] is
+// refused with [store.ErrMisconfigured], because money must not be forgotten.
 func New(s *bolt.Store, o *Options) (*Ledger, error) {
 	l, err := newLedger(s, o)
 	return l, store.Wrap(backend, "new", err)
@@ -70,6 +71,9 @@ func newLedger(s *bolt.Store, o *Options) (*Ledger, error) {
 		return nil, boltfile.Misconfigured("Name is longer than 64 bytes", nil)
 	}
 	parts := kv.PartsOf(s)
+	if parts.DB.SyncEvery() > 0 {
+		return nil, fmt.Errorf("%w: the store has SyncEvery, with which a power cut loses decisions; open it without", store.ErrMisconfigured)
+	}
 	l := &Ledger{db: parts.DB, clock: parts.Clock, names: namesOf(parts.DB, name)}
 	if o.Clock != nil {
 		l.clock = clock.New(clock.Options{Source: o.Clock})

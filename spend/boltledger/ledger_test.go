@@ -299,3 +299,16 @@ func TestDamagedAccountFailsAlone(t *testing.T) {
 		fails(t, "a ledger that has lost something", err, store.ErrCorrupt)
 	}
 }
+
+// TestSyncEvery: a ledger refuses a store whose decisions a power cut may take back.
+func TestSyncEvery(t *testing.T) {
+	s, err := bolt.Open(filepath.Join(t.TempDir(), "limits.db"), &bolt.Options{SyncEvery: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = s.Close() }()
+	l, err := boltledger.New(s, nil)
+	if l != nil || !errors.Is(err, store.ErrMisconfigured) || !strings.Contains(err.Error(), "SyncEvery") {
+		t.Errorf("New answers %v, %v; want ErrMisconfigured for SyncEvery", l, err)
+	}
+}

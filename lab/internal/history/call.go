@@ -48,8 +48,8 @@ func CallOn(ctx context.Context, s store.Store, b Bucket, op Op) Answer {
 			return Failed(err)
 		}
 	case Sync:
-		if relaxed, ok := s.(interface{ Sync(context.Context) error }); ok {
-			return Failed(relaxed.Sync(ctx))
+		if lazy, ok := s.(interface{ Sync(context.Context) error }); ok {
+			return Failed(lazy.Sync(ctx))
 		}
 		return Answer{}
 	}

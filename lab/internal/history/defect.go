@@ -12,8 +12,8 @@ type Defect string
 
 // The defects.
 const (
-	// Early answers before the commit: it puts a relaxed store in the place of one that writes at
-	// once.
+	// Early writes a journal only when it is synced, so a store with SyncEvery answers before the
+	// write.
 	Early Defect = "early"
 	// Mistold reports an unknown outcome as a call that was not applied.
 	Mistold Defect = "mistold"
@@ -22,7 +22,7 @@ const (
 	// Ahead has the watermark in the file tell that the file has all that its journal has, after
 	// each call that changes buckets.
 	Ahead Defect = "ahead"
-	// Unsynced has Sync of a relaxed store do nothing.
+	// Unsynced has Sync do nothing.
 	Unsynced Defect = "unsynced"
 )
 

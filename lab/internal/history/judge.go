@@ -7,21 +7,20 @@ import (
 
 // Judge follows a history whose calls may fail, and knows every content that the store can have.
 type Judge struct {
-	ops     []Op
-	relaxed bool
-	begun   int // the index of the call under way, or -1
+	ops   []Op
+	lazy  bool
+	begun int // the index of the call under way, or -1
 
 	now []Model // the possible contents that the store decides by
-	// kept holds the possible contents of the file. Only a relaxed store's file differs from the
-	// store.
+	// kept holds the possible contents after a power cut. Only those of a [Lazy] store differ.
 	kept []Model
 }
 
 // NewJudge returns a judge of the history of a request. The history begins with a file that has one
-// of the given contents, or with an empty store if there are none. A relaxed store may forget the
-// calls after its last Sync.
+// of the given contents, or with an empty store if there are none. A power cut may take back the calls
+// of a [Lazy] store after its last sync.
 func NewJudge(req Request, start ...Model) *Judge {
-	j := &Judge{ops: req.Ops, relaxed: req.Subject == Relaxed, begun: -1}
+	j := &Judge{ops: req.Ops, lazy: req.Subject == Lazy, begun: -1}
 	if len(start) == 0 {
 		start = make([]Model, 1)
 	}
@@ -45,7 +44,7 @@ func (j *Judge) See(n Note) error {
 		return nil
 	case n.Op == Final:
 		if n.Answer.Err == "" {
-			j.kept = slices.Clone(j.now)
+			j.Synced()
 		}
 		return nil
 	}
@@ -77,7 +76,16 @@ func (j *Judge) answered(n int, a Answer) error {
 		_, want := before[0].Next(op)
 		return fmt.Errorf("call %d (%v) answered %+v; want %+v, or another of %d answers", n, op, a, want, len(before))
 	}
-	j.write(op, a)
+	switch {
+	case !j.lazy, op.Lasts() && a.Err == "":
+		j.Synced()
+	case op.Kind == Tick:
+		for i, m := range j.kept {
+			j.kept[i], _ = m.Next(op)
+		}
+	default:
+		j.kept = add(j.kept, j.now...)
+	}
 	return nil
 }
 
@@ -91,25 +99,18 @@ func add(all []Model, more ...Model) []Model {
 	return all
 }
 
-// write follows the content of the file.
-func (j *Judge) write(op Op, a Answer) {
-	switch {
-	case !j.relaxed, op.Writes() && a.Err == "":
-		j.kept = slices.Clone(j.now)
-	case op.Kind == Tick:
-		for i, m := range j.kept {
-			j.kept[i], _ = m.Next(op)
-		}
-	case op.Kind == Reopen: // it failed: the store in memory is gone
-		j.now = slices.Clone(j.kept)
-	default:
-		j.kept = add(j.kept, j.now...)
-	}
-}
+// Synced tells that all calls that were answered are durable.
+func (j *Judge) Synced() { j.kept = slices.Clone(j.now) }
 
-// Possible returns the contents that the file may have if the program ends now.
-func (j *Judge) Possible() []Model {
-	all := slices.Clone(j.kept)
+// Possible returns the contents that the file may have if the power goes now.
+func (j *Judge) Possible() []Model { return j.after(j.kept) }
+
+// Alive returns the contents that the file may have if the program is killed now.
+func (j *Judge) Alive() []Model { return j.after(j.now) }
+
+// after adds the contents after the call under way.
+func (j *Judge) after(contents []Model) []Model {
+	all := slices.Clone(contents)
 	if j.begun >= 0 {
 		for _, m := range j.now {
 			if op := j.ops[j.begun]; op.Kind == Together {

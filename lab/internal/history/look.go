@@ -26,9 +26,6 @@ func swept(dir string) error {
 // Look opens the file in dir when the clock shows seconds, and returns its content. It then fills a
 // bucket twice and verifies the whole file, because a store must be usable after it was opened.
 func Look(dir string, subject Subject, seconds int) (c Content, err error) {
-	if subject == Relaxed { // the file is the same, and is written at once
-		subject = Direct
-	}
 	o, err := open(dir, subject, 0, func() time.Time { return At(seconds) })
 	if err != nil {
 		return c, err

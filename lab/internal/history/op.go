@@ -21,7 +21,7 @@ const (
 	Tick    Kind = "tick"    // the clock moves on by Seconds
 	Compact Kind = "compact" // Compact
 	Reopen  Kind = "reopen"  // Close and Open
-	Sync    Kind = "sync"    // Sync; a store that writes at once has nothing to do
+	Sync    Kind = "sync"    // Sync; only a Lazy store has something to do
 
 	Together Kind = "together" // Fills of the only moves of all transactions, by as many callers at once
 
@@ -106,7 +106,7 @@ var epoch = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 // At returns the time on a history's clock after so many seconds.
 func At(seconds int) time.Time { return epoch.Add(time.Duration(seconds) * time.Second) }
 
-// Writes reports whether a relaxed store writes all that it acknowledged before op returns.
-func (o Op) Writes() bool {
+// Lasts reports whether a [Lazy] store makes all durable that it acknowledged before op returns.
+func (o Op) Lasts() bool {
 	return o.Kind == Sync || o.Kind == Compact || o.Kind == Reopen || o.Kind == Prune
 }

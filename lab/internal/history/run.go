@@ -62,11 +62,8 @@ func (r *Runner) open() (err error) {
 	if r.o != nil {
 		return nil
 	}
-	subject := r.Subject
-	if r.Defect == Early {
-		subject = Relaxed
-	}
-	r.o, err = open(r.Dir, subject, r.Segment, func() time.Time { return At(r.seconds) })
+	r.Defect.Install()
+	r.o, err = open(r.Dir, r.Subject, r.Segment, func() time.Time { return At(r.seconds) })
 	return err
 }
 

@@ -21,15 +21,15 @@ type Subject string
 
 // The subjects.
 const (
-	Bolt    Subject = "bolt"                   // a store with a journal
-	Direct  Subject = "bolt without a journal" // a store that writes to the file at once
-	Relaxed Subject = "relaxed"                // a relaxed store
-	Joined  Subject = "bolt.New"               // a store in a database of an application
-	Ledger  Subject = "boltledger"             // a store with a journal, and a ledger in its file
+	Bolt   Subject = "bolt"                   // a store with a journal
+	Direct Subject = "bolt without a journal" // a store that writes to the file at once
+	Lazy   Subject = "bolt with SyncEvery"    // a store with a journal that is synced at intervals
+	Joined Subject = "bolt.New"               // a store in a database of an application
+	Ledger Subject = "boltledger"             // a store with a journal, and a ledger in its file
 )
 
 // Subjects lists all subjects.
-var Subjects = [...]Subject{Bolt, Direct, Relaxed, Joined, Ledger}
+var Subjects = [...]Subject{Bolt, Direct, Lazy, Joined, Ledger}
 
 // Segments lists sizes of a segment of the journal. A change of many buckets does not fit in the
 // smallest, and a history of some calls fills all but the largest.
@@ -57,8 +57,8 @@ func (o *opened) close() error {
 	return errors.Join(errs...)
 }
 
-// open opens the file in a directory. A journal that the store makes has segments of that size. A
-// relaxed store writes only when a history says so.
+// open opens the file in a directory. A journal that the store makes has segments of that size. The
+// journal of a [Lazy] store is synced only when a history says so.
 func open(dir string, subject Subject, segment int64, clock func() time.Time) (*opened, error) {
 	kv.DefaultSegment = cmp.Or(segment, Segments[0])
 	o := &opened{}
@@ -69,13 +69,9 @@ func open(dir string, subject Subject, segment int64, clock func() time.Time) (*
 }
 
 func (o *opened) open(dir string, subject Subject, clock func() time.Time) error {
-	options := &bolt.Options{Clock: clock, LockTimeout: -1, RelaxedWindow: time.Hour, NoJournal: subject == Direct}
-	if subject == Relaxed {
-		s, err := bolt.OpenRelaxed(Path(dir), options)
-		if err == nil {
-			o.s, o.end = s, append(o.end, s.Close)
-		}
-		return err
+	options := &bolt.Options{Clock: clock, LockTimeout: -1, NoJournal: subject == Direct}
+	if subject == Lazy {
+		options.SyncEvery = time.Hour
 	}
 	s, err := o.openStore(dir, subject, options)
 	if err != nil {
