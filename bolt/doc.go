@@ -70,8 +70,8 @@
 //
 // A store with [Options.SyncEvery] promises less: it answers when the decision is in the journal,
 // and syncs the journal at intervals. A kill of the program loses nothing, and a failure of the
-// machine the last moments. A lone caller gets its answers some forty times as fast. Hundreds of callers, who
-// share each sync anyway, gain little.
+// machine the last moments. A lone caller gets its answers thirty to forty times as fast where a
+// sync takes 200 µs. Hundreds of callers, who share each sync anyway, gain little.
 //
 // One process has the file open at a time. Another process waits for [Options.LockTimeout], and
 // is then refused. Processes that must share buckets share them through package postgres or

@@ -157,7 +157,7 @@ func TestSyncEveryNeedsAJournal(t *testing.T) {
 func BenchmarkLoneCaller(b *testing.B) {
 	for name, every := range map[string]time.Duration{"each": 0, "100ms": 100 * time.Millisecond} {
 		b.Run(name, func(b *testing.B) {
-			s := openTemp(b, &Options{SyncEvery: every})
+			s := openTemp(b, &Options{SyncEvery: every, LogSize: DefaultLogSize})
 			keys := make([]string, 256)
 			for i := range keys {
 				keys[i] = strings.Repeat("k", 1+i%16) + string(rune('a'+i/16))
