@@ -83,6 +83,10 @@ func (j *Judge) answered(n int, a Answer) error {
 		for i, m := range j.kept {
 			j.kept[i], _ = m.Next(op)
 		}
+	case op.Kind == Together: // the first callers may be durable, and the others not
+		for _, m := range before {
+			j.kept = add(j.kept, m.interleaved(op, nil)...)
+		}
 	default:
 		j.kept = add(j.kept, j.now...)
 	}
