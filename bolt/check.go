@@ -36,6 +36,9 @@ func (s *Store) Check(ctx context.Context) ([]store.Finding, error) {
 }
 
 func (s *Store) checkOpen(ctx context.Context) (findings findings, err error) {
+	if err := s.db.InPlace(ctx); err != nil {
+		return nil, err
+	}
 	if err := findings.disk(s.db.File().Path()); err != nil {
 		return nil, err
 	}
@@ -115,8 +118,14 @@ func check(ctx context.Context, path string) (findings findings, err error) {
 	if err := findings.disk(path); err != nil {
 		return nil, err
 	}
+	if real, err := filepath.EvalSymlinks(path); err == nil && boltfile.Mounted(real) {
+		findings.add(store.Broken, "place", "the file is a mount point of its own: the journal beside it is kept elsewhere, and lost with the container",
+			"mount its directory instead")
+	}
 	if f, err := os.OpenFile(path, os.O_WRONLY, 0); err == nil {
 		_ = f.Close() // nothing was written
+	} else if errors.Is(err, syscall.EROFS) {
+		findings.add(store.Broken, "file system", "it is mounted read-only: no fill can be written", "mount it for writing")
 	} else {
 		findings.add(store.Broken, "rights", fmt.Sprintf("the file cannot be written: %v", err), "give the user of the program the file: chown, chmod u+w")
 	}

@@ -95,3 +95,70 @@ func TestCheckOfRights(t *testing.T) {
 		t.Errorf("a file that may only be read: %s; %s", got, fmt.Sprint(findings))
 	}
 }
+
+// mount mounts something for the time of a test.
+func mount(t *testing.T, source, target, kind string, flags uintptr) {
+	t.Helper()
+	if err := syscall.Mount(source, target, kind, flags, ""); err != nil {
+		t.Skipf("NOT TESTED: only root can mount: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := syscall.Unmount(target, 0); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestMountedFile: a bind mount of one file is refused, and a check tells the way out. That holds for
+// a link to it, too. A bind mount of its directory is fine.
+func TestMountedFile(t *testing.T) {
+	source, target := t.TempDir(), t.TempDir()
+	closeStore(t, openAt(t, filepath.Join(source, "limits.db"), nil))
+	path := filepath.Join(target, "limits.db")
+	must(t, os.WriteFile(path, nil, 0o600))
+	mount(t, filepath.Join(source, "limits.db"), path, "", syscall.MS_BIND)
+	link := filepath.Join(t.TempDir(), "limits.db")
+	must(t, os.Symlink(path, link))
+	for _, path := range []string{path, link} {
+		for _, o := range []*Options{nil, {NoJournal: true}} {
+			_, err := Open(path, o)
+			failsWith(t, err, store.ErrUnavailable, "mount its directory instead")
+		}
+		findings, err := Check(t.Context(), path)
+		if got := broken(t, findings, err); got != "place" {
+			t.Errorf("Check of %s: %v", path, findings)
+		}
+	}
+	dir := t.TempDir()
+	mount(t, source, dir, "", syscall.MS_BIND)
+	s := openAt(t, filepath.Join(dir, "limits.db"), nil)
+	for range 3 {
+		fillup(t, s, "k", 1)
+	}
+	_, _, err := s.Compact(t.Context())
+	must(t, err)
+	findings, err := s.Check(t.Context())
+	if got := broken(t, findings, err); got != "" {
+		t.Errorf("Check: %v", findings)
+	}
+	closeStore(t, s)
+}
+
+// TestReadOnlyMount: rights are not the cause, so the remedy is no chmod.
+func TestReadOnlyMount(t *testing.T) {
+	source, dir := t.TempDir(), t.TempDir()
+	closeStore(t, openAt(t, filepath.Join(source, "limits.db"), nil))
+	mount(t, source, dir, "", syscall.MS_BIND)
+	if err := syscall.Mount("", dir, "", syscall.MS_BIND|syscall.MS_REMOUNT|syscall.MS_RDONLY, ""); err != nil {
+		t.Skipf("NOT TESTED: no mount for reading only: %v", err)
+	}
+	findings, err := Check(t.Context(), filepath.Join(dir, "limits.db"))
+	must(t, err)
+	if !slices.ContainsFunc(findings, func(f store.Finding) bool {
+		return f.Severity == store.Broken && f.Subject == "file system" && f.Remedy == "mount it for writing"
+	}) || strings.Contains(fmt.Sprint(findings), "chmod") {
+		t.Errorf("Check: %v; want that the mount is read-only", findings)
+	}
+	_, err = Open(filepath.Join(dir, "limits.db"), nil)
+	failsWith(t, err, store.ErrUnavailable, "read-only file system")
+}

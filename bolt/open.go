@@ -33,7 +33,11 @@ import (
 // most. The file records whether a journal belongs to it, and the ID of that journal. Open refuses
 // a file whose journal is missing, a file beside the journal of another file, and a journal whose
 // file is missing. The error names the file to put back. The path may be a symbolic link to a file;
-// a link or a directory in the place of the journal is refused.
+// a link or a directory in the place of the journal is refused. So is a file that is a mount point of
+// its own: the journal would be in another file system. Mount its directory instead.
+//
+// If the file or the journal is removed or replaced while the store is open, the store refuses all
+// work with [store.ErrUnavailable] within a second.
 func Open(path string, o *Options) (*Store, error) {
 	op := "open " + filepath.Base(path)
 	full, err := o.withDefaults()

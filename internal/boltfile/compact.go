@@ -32,6 +32,12 @@ func (f *File) Compact(ctx context.Context) (before, after int64, err error) {
 	if err := f.Usable(); err != nil {
 		return 0, 0, err
 	}
+	if Mounted(f.path) {
+		return 0, 0, errMounted
+	}
+	if !stands(f.file, f.path) {
+		return 0, 0, errReplaced
+	}
 	old, err := f.file.Stat()
 	if err != nil {
 		return 0, 0, fileError(err)

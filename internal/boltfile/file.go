@@ -2,6 +2,7 @@ package boltfile
 
 import (
 	"context"
+	"fmt"
 	"io/fs"
 	"log/slog"
 	"sync"
@@ -121,6 +122,23 @@ func (f *File) Usable() error {
 		return broken
 	}
 	return nil
+}
+
+// InPlace makes the file refuse all further work if another file, or none, has taken its place: the
+// next process would not find its changes. It returns the error of Usable.
+func (f *File) InPlace(ctx context.Context) error {
+	if !f.owned {
+		return f.Usable()
+	}
+	if err := f.Lock(ctx); err != nil { // Compact replaces the file
+		return err
+	}
+	defer f.Unlock()
+	if Displaced(f.file, f.path) {
+		f.Refuse(fmt.Sprintf("the file at %s was removed or replaced while it was open, and later changes would be lost with it; "+
+			"close the store, and put the file back or open the other one", f.path))
+	}
+	return f.Usable()
 }
 
 // Lock waits until no other goroutine writes, or until ctx ends. The caller must call Unlock if

@@ -23,9 +23,9 @@ const (
 // Open opens the file at path, or creates it with the buckets of l, and takes its lock.
 //
 // A file that is open elsewhere, in this process or another, is [store.ErrUnavailable] after
-// Options.LockTimeout. So is a disk that is full or fails. A missing directory or right, and a path
-// that is no file's, is [store.ErrMisconfigured]. A file that is damaged, cut short, empty, or not of
-// layout l is [store.ErrCorrupt] and left as it is.
+// Options.LockTimeout. So is a disk that is full or fails. A missing directory or right, a file that is
+// a mount point of its own, and a path that is no file's, is [store.ErrMisconfigured]. A file that is
+// damaged, cut short, empty, or not of layout l is [store.ErrCorrupt] and left as it is.
 func Open(path string, l Layout, o Options) (*File, error) {
 	given, err := filepath.Abs(path) // the program may change its directory later
 	if err != nil {
@@ -72,6 +72,9 @@ func (f *File) openExisting() error {
 		if err != nil {
 			return fileError(err)
 		}
+		if Mounted(path) {
+			return errMounted
+		}
 		file, err := f.fs.OpenFile(path, os.O_RDWR, 0)
 		if err != nil {
 			return fileError(err)
@@ -100,6 +103,11 @@ func (f *File) openExisting() error {
 		}
 	}
 }
+
+// errMounted refuses a bind mount of one file. The journal beside it would be in another file system,
+// which ends with the container, and no other file can take its place.
+var errMounted = Misconfigured("the file is a mount point of its own, so its journal would not be kept with it; "+
+	"mount its directory instead", nil)
 
 var errNotRegular = Misconfigured("it is not a regular file; give the path of one", nil)
 

@@ -85,6 +85,16 @@ func stands(file vfs.File, path string) bool {
 	return err == nil && os.SameFile(info, now)
 }
 
+// Displaced reports whether another file, or none, has taken the place of a file at its path.
+func Displaced(file vfs.File, path string) bool {
+	info, err := file.Stat()
+	if err != nil {
+		return false
+	}
+	now, err := os.Lstat(path)
+	return errors.Is(err, fs.ErrNotExist) || err == nil && !os.SameFile(info, now)
+}
+
 // hideTemp returns err with the path that the user gave in the place of a temporary one.
 func hideTemp(err error, temp, path string) error {
 	if err == nil || !strings.Contains(err.Error(), temp) {

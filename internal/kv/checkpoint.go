@@ -88,10 +88,19 @@ func (d *DB) release(p position) {
 	}
 }
 
-// run makes checkpoints when a segment of the log is full, until the database is closed.
+// placeEvery is how often a database looks whether its files are still in their place.
+const placeEvery = time.Second
+
+// run makes checkpoints when a segment of the log is full, and looks after the place of the files,
+// until the database is closed.
 func (d *DB) run() {
+	tick := time.NewTicker(placeEvery)
+	defer tick.Stop()
 	for {
 		select {
+		case <-tick.C:
+			_ = d.InPlace(context.Background()) // the file refuses all work if it is not
+			continue
 		case <-d.wake:
 		case <-d.stop:
 			return
@@ -153,14 +162,14 @@ func (d *DB) Close() error {
 	_ = d.writer.lock(context.Background())
 	closed := d.closed.Swap(true)
 	d.writer.unlock() // a write may take long, and callers who wait for the lock are refused meanwhile
-	switch {
-	case closed:
+	if closed {
 		return nil
-	case d.options.Mode == Commit:
-		return d.file.Close()
 	}
 	close(d.stop)
 	d.background.Wait()
+	if d.options.Mode == Commit {
+		return d.file.Close()
+	}
 	err := d.finish()
 	if cerr := d.file.Close(); err == nil {
 		err = cerr

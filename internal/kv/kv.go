@@ -14,6 +14,7 @@ package kv
 
 import (
 	"context"
+	"fmt"
 	"io/fs"
 	"log/slog"
 	"runtime"
@@ -219,6 +220,25 @@ func (d *DB) Time() int64 {
 
 // SyncEvery returns the interval of syncs, 0 if each change is durable when Update returns.
 func (d *DB) SyncEvery() time.Duration { return d.options.SyncEvery }
+
+// InPlace makes the file refuse all further work if another file, or none, has taken its place, or
+// that of the log.
+func (d *DB) InPlace(ctx context.Context) error {
+	if err := d.syncing.lock(ctx); err != nil {
+		return err
+	}
+	defer d.syncing.unlock()
+	if d.closed.Load() {
+		return store.ErrClosed
+	}
+	d.rlockMemtable()
+	log := d.log
+	d.runlockMemtable()
+	if log != nil && boltfile.Displaced(log.file, log.path) {
+		d.file.Refuse(fmt.Sprintf("the journal %s was removed or replaced while it was open; close the store, and put the journal back", log.path))
+	}
+	return d.file.InPlace(ctx)
+}
 
 // Lock waits until the caller may call Update. Without an error the caller calls Unlock.
 func (d *DB) Lock(ctx context.Context) error {

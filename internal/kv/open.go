@@ -48,9 +48,7 @@ func Open(path string, o Options) (*DB, error) {
 		_ = file.Close()
 		return nil, err
 	}
-	if o.Mode != Commit {
-		d.background.Go(d.run)
-	}
+	d.background.Go(d.run)
 	if o.SyncEvery > 0 {
 		d.background.Go(d.runSync)
 	}
