@@ -122,7 +122,7 @@ func TestMountedFile(t *testing.T) {
 	for _, path := range []string{path, link} {
 		for _, o := range []*Options{nil, {NoJournal: true}} {
 			_, err := Open(path, o)
-			failsWith(t, err, store.ErrUnavailable, "mount its directory instead")
+			failsWith(t, err, store.ErrMisconfigured, "mount its directory instead")
 		}
 		findings, err := Check(t.Context(), path)
 		if got := broken(t, findings, err); got != "place" {
@@ -160,5 +160,5 @@ func TestReadOnlyMount(t *testing.T) {
 		t.Errorf("Check: %v; want that the mount is read-only", findings)
 	}
 	_, err = Open(filepath.Join(dir, "limits.db"), nil)
-	failsWith(t, err, store.ErrUnavailable, "read-only file system")
+	failsWith(t, err, store.ErrMisconfigured, "read-only file system")
 }

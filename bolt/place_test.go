@@ -56,13 +56,13 @@ func TestPlace(t *testing.T) {
 					must(t, c.do(path+c.suffix))
 					if check {
 						_, err := s.Check(t.Context())
-						failsWith(t, err, store.ErrUnavailable, "removed or replaced while it was open")
+						failsWith(t, err, store.ErrMisconfigured, "removed or replaced while it was open")
 					} else {
 						time.Sleep(time.Second)
 						synctest.Wait()
 					}
 					_, err := s.Fill(t.Context(), op(steady, "k", 1, store.IfFits))
-					failsWith(t, err, store.ErrUnavailable, "removed or replaced while it was open")
+					failsWith(t, err, store.ErrMisconfigured, "removed or replaced while it was open")
 					_ = s.Close()
 				})
 			})

@@ -124,18 +124,18 @@ func TestFailedSync(t *testing.T) {
 			}
 			c.fails.Store(true)
 			if asked {
-				failsWith(t, s.Sync(t.Context()), store.ErrUnavailable, "close the store and open it again")
+				failsWith(t, s.Sync(t.Context()), store.ErrMisconfigured, "close the store and open it again")
 			} else {
 				time.Sleep(time.Second)
 				synctest.Wait()
 			}
 			c.fails.Store(false) // the next sync would succeed, and prove nothing
 			for _, call := range callsOf(s) {
-				if _, err := call.do(t.Context()); !errors.Is(err, store.ErrUnavailable) {
-					t.Errorf("%s after a failed sync: %v; want ErrUnavailable", call.name, err)
+				if _, err := call.do(t.Context()); !errors.Is(err, store.ErrMisconfigured) {
+					t.Errorf("%s after a failed sync: %v; want ErrMisconfigured", call.name, err)
 				}
 			}
-			failsWith(t, s.Close(), store.ErrUnavailable, "could not be synced")
+			failsWith(t, s.Close(), store.ErrMisconfigured, "could not be synced")
 			c.syncs.Store(0)
 			again := openAt(t, path, &Options{SyncEvery: time.Second})
 			levelIs(t, again, "k", 5)
