@@ -118,7 +118,7 @@ func check(ctx context.Context, path string) (findings findings, err error) {
 	if err := findings.disk(path); err != nil {
 		return nil, err
 	}
-	if real, err := filepath.EvalSymlinks(path); err == nil && boltfile.Mounted(real) {
+	if target, err := filepath.EvalSymlinks(path); err == nil && boltfile.Mounted(target) {
 		findings.add(store.Broken, "place", "the file is a mount point of its own: the journal beside it is kept elsewhere, and lost with the container",
 			"mount its directory instead")
 	}

@@ -463,6 +463,7 @@ func TestNewChecks(t *testing.T) {
 			must(t, s.Delete(ctx, "a"))
 			levelIs(t, s, "a", 0)
 			must(t, s.Verify(ctx))
+			closeStore(t, s)
 		})
 	}
 }

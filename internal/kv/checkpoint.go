@@ -186,7 +186,7 @@ func (d *DB) finish() error {
 	defer d.syncing.unlock()
 	d.finished = true
 	refuses := d.file.Usable() != nil
-	err := error(nil)
+	var err error
 	if refuses {
 		err = d.sync() // then all decisions are durable, or their callers know
 	} else {
