@@ -3,6 +3,7 @@
 package budgetfile
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -41,11 +42,15 @@ func Read(r io.Reader) (*File, error) {
 		return nil, fmt.Errorf("%w: it is larger than a megabyte", ErrFormat)
 	}
 	var doc yaml.Node
-	if err := yaml.Unmarshal(text, &doc); err != nil {
+	documents := yaml.NewDecoder(bytes.NewReader(text))
+	if err := documents.Decode(&doc); err != nil && err != io.EOF {
 		return nil, fmt.Errorf("%w: %s", ErrFormat, strings.TrimPrefix(err.Error(), "yaml: "))
 	}
 	if len(doc.Content) != 1 {
 		return nil, fmt.Errorf("%w: it is empty", ErrFormat)
+	}
+	if err := documents.Decode(new(yaml.Node)); err != io.EOF {
+		return nil, fmt.Errorf("%w: a second document follows the first; a file has one budget", ErrFormat)
 	}
 	p := &parser{}
 	file := &File{}

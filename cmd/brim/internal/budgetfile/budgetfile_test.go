@@ -99,6 +99,9 @@ func TestBad(t *testing.T) {
 		{"no YAML", "budget: cards", "budget: [", "line"},
 		{"nothing", good, "", "empty"},
 		{"a list", good, "- 1\n", "line 1"},
+		{"two documents", "hold_ttl: 48h", "---\nbudget: b", "a second document"},
+		{"an empty second document", good, good + "---\n", "a second document"},
+		{"two of JSON", good, `{"budget": "a"} {"budget": "b"}`, "a second document"},
 		{"no rules", good, "budget: a\ncurrency: EUR\n", "rules are missing"},
 	} {
 		text := strings.Replace(good, c.change, c.to, 1)
