@@ -53,13 +53,13 @@ func (a *app) printFindings(name fmt.Stringer, findings []store.Finding) (err er
 	slices.SortStableFunc(findings, func(x, y store.Finding) int { return int(y.Severity) - int(x.Severity) })
 	for _, f := range findings {
 		text := fmt.Sprintf("%v: %s: %s; %s", f.Severity, f.Subject, f.Problem, f.Remedy)
-		if err := a.print(f, text); err != nil {
+		if err := a.print(f, oneLine(text)); err != nil {
 			return err
 		}
 	}
 	switch {
 	case len(findings) == 0 && !a.json:
-		_, err = fmt.Fprintf(a.stdout, "%v: every promise can be kept\n", name)
+		_, err = fmt.Fprintf(a.stdout, "%s: every promise can be kept\n", printable(name.String()))
 	case len(findings) > 0 && findings[0].Severity == store.Broken:
 		err = status(exitBroken)
 	}

@@ -163,7 +163,7 @@ func (a *app) notRun(err error) error {
 	if e := (*exec.Error)(nil); errors.As(err, &e) {
 		err = fmt.Errorf("%s: %w", e.Name, e.Err)
 	}
-	fmt.Fprintln(a.stderr, "brim exec:", err)
+	fmt.Fprintln(a.stderr, "brim exec:", oneLine(err.Error()))
 	if errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist) {
 		return status(exitNotFound)
 	}

@@ -110,7 +110,7 @@ func report(stderr io.Writer, err error, command string) {
 	if exitStatus(err) == exitUsage {
 		text += fmt.Sprintf("; see %q", command+" --help")
 	}
-	fmt.Fprintf(stderr, "%s: %s\n", command, text)
+	fmt.Fprintf(stderr, "%s: %s\n", command, oneLine(text))
 }
 
 // message returns the error in the words of the command: without the operation and the names of the

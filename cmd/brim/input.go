@@ -37,7 +37,7 @@ func (a *app) input(ctx context.Context, path string) (*input, error) {
 	if err != nil {
 		return nil, dataError{errors.Join(err, f.Close())}
 	}
-	in := &input{r: f, file: f, name: path, size: info.Size()}
+	in := &input{r: f, file: f, name: printable(path), size: info.Size()}
 	if !info.Mode().IsRegular() {
 		in.r = interruptible(ctx, f)
 	}

@@ -86,7 +86,7 @@ func (a *app) runLog(
 	o.Progress = func(lines int64) { p.set(in.share(), fmt.Sprintf("%d lines", lines)) }
 	rep, err := decide(ctx, r, o)
 	p.end()
-	if f.again && err == nil && f.late(rep) && in.size > 0 {
+	if f.again && err == nil && f.late(rep) && !rep.Disorder.Full && in.size > 0 {
 		f.again, f.reorder = false, duration.Value(f.sorting(rep))
 		fmt.Fprintf(a.stderr, "brim: %s: %d lines are out of order; --reorder %s sorts them\n", in.name, rep.Disorder.Lines, short(f.reorder.Std()))
 		return a.runLog(ctx, label, path, f, o, decide, show)
@@ -96,7 +96,11 @@ func (a *app) runLog(
 			fmt.Fprintf(a.stderr, "brim: %s: the times are read as %s since 1970\n", in.name, epoch)
 		}
 		in.nameBad(a.stderr, rep)
-		if f.late(rep) {
+		switch {
+		case f.late(rep) && rep.Disorder.Full:
+			fmt.Fprintf(a.stderr, "brim: %s: %d lines came after newer ones, and count too late: --reorder %s holds back more than %d lines; "+
+				"sort the log by time\n", in.name, rep.Disorder.Late, short(f.reorder.Std()), simulate.MaxWaiting)
+		case f.late(rep):
 			fmt.Fprintf(a.stderr, "brim: %s: %d lines came more than %s after newer ones, and count too late; --reorder %s sorts all lines\n",
 				in.name, rep.Disorder.Late, short(f.reorder.Std()), short(f.sorting(rep)))
 		}
@@ -162,6 +166,9 @@ func quoteArg(s string) string {
 	}
 	if s != "" && !strings.ContainsFunc(s, func(r rune) bool { return !plain(r) }) {
 		return s
+	}
+	if oneLine(s) != s { // bash, ksh and zsh read the escapes of Go in $'...'
+		return "$'" + strings.ReplaceAll(oneLine(strings.ReplaceAll(s, `\`, `\\`)), "'", `\'`) + "'"
 	}
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }

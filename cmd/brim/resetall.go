@@ -24,7 +24,7 @@ func (a *app) resetAll(ctx context.Context, s *opened, prefix string, yes bool) 
 		if !a.asks() {
 			return usagef("--all would delete %d buckets of %s; without a terminal to ask at, it needs --yes", n, s.name)
 		}
-		fmt.Fprintf(a.stderr, "delete %d buckets of %s? Type yes: ", n, s.name)
+		fmt.Fprintf(a.stderr, "delete %d buckets of %s? Type yes: ", n, printable(s.name))
 		answer, err := atOnce(ctx, func() (string, error) { return bufio.NewReader(a.stdin).ReadString('\n') })
 		if err != nil {
 			return usagef("no answer, so nothing was deleted: %w", err)

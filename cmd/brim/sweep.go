@@ -102,7 +102,7 @@ func (a *app) savePicture(path, svg string) error {
 	if err := os.WriteFile(path, []byte(svg), 0o644); err != nil {
 		return fmt.Errorf("cannot write the picture: %w", err)
 	}
-	fmt.Fprintf(a.stderr, "brim: the picture is in %s\n", path)
+	fmt.Fprintf(a.stderr, "brim: the picture is in %s\n", printable(path))
 	return nil
 }
 

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/brimgo/brim/internal/duration"
 	"github.com/brimgo/brim/store"
@@ -65,8 +66,28 @@ func Units(f float64) string {
 // Key returns the key in quotes if it contains characters that could break a table or
 // control a terminal.
 func Key(key string) string {
-	if strings.ContainsFunc(key, func(r rune) bool { return !unicode.IsPrint(r) }) {
+	if Line(key) != key {
 		return strconv.Quote(key)
 	}
 	return key
+}
+
+// Line returns a text with escapes in the place of line breaks, of characters that could control a
+// terminal, and of bytes that are not UTF-8.
+func Line(text string) string {
+	if utf8.ValidString(text) && !strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		return text
+	}
+	var b strings.Builder
+	for len(text) > 0 {
+		r, n := utf8.DecodeRuneInString(text)
+		if c := text[:n]; r == utf8.RuneError && n == 1 || !unicode.IsPrint(r) {
+			quoted := strconv.Quote(c)
+			b.WriteString(quoted[1 : len(quoted)-1])
+		} else {
+			b.WriteString(c)
+		}
+		text = text[n:]
+	}
+	return b.String()
 }

@@ -54,9 +54,20 @@ func TestKey(t *testing.T) {
 	for key, want := range map[string]string{
 		"tenant:42": "tenant:42", "a<b>&\"c\"": "a<b>&\"c\"", "שלום": "שלום", "a\nb": `"a\nb"`,
 		"card\u202e4242": `"card\u202e4242"`, "a\u200bb": `"a\u200bb"`,
+		"\x1b[2J": `"\x1b[2J"`, "a\u009bb": `"a\u009bb"`, "a\x9bb": `"a\x9bb"`, "a\ufffdb": "a\ufffdb",
 	} {
 		if got := Key(key); got != want {
 			t.Errorf("%q is shown as %s, want %s", key, got, want)
+		}
+	}
+}
+
+func TestLine(t *testing.T) {
+	for text, want := range map[string]string{
+		"a \"b\" \\ שלום": "a \"b\" \\ שלום", "a\nb\r\x1b[2J\x7f": `a\nb\r\x1b[2J\x7f`, "\u009b\x9b\u202e\ufffd": `\u009b\x9b\u202e` + "\ufffd",
+	} {
+		if got := Line(text); got != want {
+			t.Errorf("%q is shown as %s, want %s", text, got, want)
 		}
 	}
 }

@@ -170,7 +170,7 @@ func (r *run) decideAll(ctx context.Context, src Source) error {
 			if r.Store == nil {
 				c = in.rest(received)
 				c.arrivals = order.add(c.arrivals, true)
-				if err := r.decide(ctx, c); err != nil {
+				if err := r.decideReady(ctx, c); err != nil {
 					return err
 				}
 			}
@@ -178,7 +178,7 @@ func (r *run) decideAll(ctx context.Context, src Source) error {
 		}
 		c.arrivals = order.add(c.arrivals, c.err != nil)
 		r.report.Disorder = order.disorder
-		if err := r.decide(ctx, c); err != nil {
+		if err := r.decideReady(ctx, c); err != nil {
 			return err
 		}
 		if r.Progress != nil {
@@ -224,6 +224,18 @@ func (r *run) converse(ctx context.Context, src Reactive) error {
 		if err := r.decide(ctx, c); err != nil {
 			return err
 		}
+	}
+}
+
+// decideReady decides arrivals that wait no longer, in chunks: at the end of a log they are many.
+func (r *run) decideReady(ctx context.Context, c lines) error {
+	for {
+		part, n := c, min(chunk, len(c.arrivals))
+		part.arrivals = c.arrivals[:n]
+		if err := r.decide(ctx, part); err != nil || n == len(c.arrivals) {
+			return err
+		}
+		c = lines{arrivals: c.arrivals[n:]}
 	}
 }
 
