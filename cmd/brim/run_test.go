@@ -195,7 +195,7 @@ func TestWrongCalls(t *testing.T) {
 		{"try k 9 --capacity 5 --leak-rate 1 --store nodir/x.db", 69, "brim try: nodir/x.db: no such file or directory; create the directory first"},
 		{"try k 1 --capacity 5 --leak-rate 1 --store .", 69, "brim try: .: it is a directory; give the path of a file"},
 		{"try k 1 --capacity 5 --leak-rate 1 --store text.db", 65, `brim try: text.db: it is not a bbolt file, or its meta page is damaged; move the file and its journal away and restore the last backup; see "brim help backup"`},
-		{"try k 1 --capacity 5 --leak-rate 1 --store empty.db", 65, `brim try: empty.db: it is empty; move the file and its journal away and restore the last backup; see "brim help backup"`},
+		{"try k 1 --capacity 5 --leak-rate 1 --store empty.db", 65, `brim try: empty.db: it is empty, as no store leaves a file; if it was made by hand, remove it; move the file and its journal away and restore the last backup; see "brim help backup"`},
 		{"state k --store lost.db", 69, "brim state: lost.db: the file is missing, but its journal lost.db.journal is there; put the file back beside it, or move the journal away to begin with no buckets"},
 		{"list --store host:6379", 64, "brim list: --store: not the name of a store: it looks like the address of a server, but its beginning is unknown; give a file, memory:, postgres://..., redis://..., redis+cluster://..., redis+sentinel://... or redis+unix://.... A file of that name is file:NAME"},
 		{"list --store k=v.db", 64, "brim list: --store: not the name of a store: it looks like the address of a server, but its beginning is unknown; give a file, memory:, postgres://..., redis://..., redis+cluster://..., redis+sentinel://... or redis+unix://.... A file of that name is file:NAME"},

@@ -50,7 +50,7 @@ type meta struct {
 // written; see [File.Close].
 func readMeta(r io.ReaderAt, size int64) (newest meta, err error) {
 	if size == 0 {
-		return newest, Damagef("it is empty, as no store leaves a file; if it was made by hand, remove it, and Open makes a new one")
+		return newest, Damagef("it is empty, as no store leaves a file; if it was made by hand, remove it")
 	}
 	var buf [pageHeader + metaSize]byte
 	if _, err := r.ReadAt(buf[:], 0); err != nil {

@@ -78,9 +78,8 @@ var defects = []planted{
 	{
 		refusalsSubject, "remembered beyond its time", "a refusal counts longer than Remember",
 		"local/snapshot.go",
-		"e.tooLarge || e.rec.Limit != op.Limit || elapsed >= remember && n <= op.Capacity {",
-		"e.tooLarge || e.rec.Limit != op.Limit || elapsed >= remember && n <= op.Capacity &&\n" +
-			"\t\t!planted(\"remembered beyond its time\") {",
+		"op.BlockFor != 0 || elapsed >= remember:",
+		"op.BlockFor != 0 || elapsed >= remember && !planted(\"remembered beyond its time\"):",
 	},
 	{
 		refusalsSubject, "an old answer is learned", "the answer is older than the call that made room",
