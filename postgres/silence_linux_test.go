@@ -32,6 +32,7 @@ var methods = map[string]string{
 // everyCall returns the public calls of a store and the function Check.
 func everyCall(pool *pgxpool.Pool, s *postgres.Store, schema string) map[string]func(context.Context) error {
 	all := calls(s, steady.For("k"))
+	all["ping"] = func(ctx context.Context) error { return s.Ping(ctx) }
 	all["size"] = func(ctx context.Context) error { _, err := s.Size(ctx); return err }
 	all["update"] = func(ctx context.Context) error {
 		return s.Update(ctx, func(in store.Store) error {

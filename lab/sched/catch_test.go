@@ -84,8 +84,8 @@ var defects = []planted{
 	{
 		refusalsSubject, "an old answer is learned", "the answer is older than the call that made room",
 		"local/cache.go",
-		"if cs.generation.Load() != generation ||",
-		"if cs.generation.Load() != generation && !planted(\"an old answer is learned\") ||",
+		"if cs.generation.Load() != generation || old != nil",
+		"if cs.generation.Load() != generation && !planted(\"an old answer is learned\") || old != nil",
 	},
 	{
 		refusalsSubject, "granted from memory", "only the store may grant",

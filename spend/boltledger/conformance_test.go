@@ -26,7 +26,7 @@ func harness(t *testing.T) spendtest.Harness {
 		if db, err = bbolt.Open(path, 0o600, &bbolt.Options{NoSync: true, NoFreelistSync: true}); err != nil {
 			t.Fatal(err)
 		}
-		if s, err = bolt.New(db, nil); err != nil {
+		if s, err = bolt.New(db, &bolt.Options{PruneEvery: -1}); err != nil {
 			t.Fatal(err)
 		}
 	}

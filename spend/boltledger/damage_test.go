@@ -51,7 +51,7 @@ type opened struct {
 
 func openSample(path string) (o *opened, err error) {
 	o = &opened{}
-	if o.s, err = bolt.Open(path, &bolt.Options{Clock: sampleClock}); err != nil {
+	if o.s, err = bolt.Open(path, &bolt.Options{Clock: sampleClock, PruneEvery: -1}); err != nil {
 		return nil, err
 	}
 	if o.l, err = boltledger.New(o.s, &boltledger.Options{Clock: sampleClock}); err == nil {
@@ -302,7 +302,7 @@ func TestPruneDamaged(t *testing.T) {
 		}
 	}
 	writeFile(t, at, damaged)
-	s, err := bolt.Open(at, nil)
+	s, err := bolt.Open(at, &bolt.Options{PruneEvery: -1})
 	must(t, err)
 	defer func() { _ = s.Close() }()
 	later := func() time.Time { return sampleTime.Add(100 * 24 * time.Hour) }

@@ -21,7 +21,7 @@ func must(t testing.TB, err error) {
 
 func openLedger(t *testing.T) *Ledger {
 	t.Helper()
-	s, err := bolt.Open(filepath.Join(t.TempDir(), "limits.db"), nil)
+	s, err := bolt.Open(filepath.Join(t.TempDir(), "limits.db"), &bolt.Options{PruneEvery: -1})
 	must(t, err)
 	l, err := New(s, nil)
 	must(t, err)

@@ -29,7 +29,7 @@ func journaled(t *testing.T) spendtest.Harness {
 	kills := 0
 	open := func(t testing.TB, at string) {
 		var err error
-		if s, err = bolt.Open(at, nil); err != nil {
+		if s, err = bolt.Open(at, &bolt.Options{PruneEvery: -1}); err != nil {
 			t.Fatal(err)
 		}
 		path = at

@@ -58,7 +58,7 @@ func openLedger(t *testing.T) (*bbolt.DB, *bolt.Store, *boltledger.Ledger) {
 	db, err := bbolt.Open(filepath.Join(t.TempDir(), "app.db"), 0o600, &bbolt.Options{NoSync: true})
 	must(t, err)
 	t.Cleanup(func() { _ = db.Close() })
-	s, err := bolt.New(db, nil)
+	s, err := bolt.New(db, &bolt.Options{PruneEvery: -1})
 	must(t, err)
 	l, err := boltledger.New(s, nil)
 	must(t, err)
@@ -283,7 +283,7 @@ func TestDamagedAccountFailsAlone(t *testing.T) {
 	if err != nil || n != 6 {
 		t.Errorf("%d requests were pruned, %v; want all 6 intact ones", n, err)
 	}
-	other, err := bolt.New(db, nil)
+	other, err := bolt.New(db, &bolt.Options{PruneEvery: -1})
 	must(t, err)
 	if l, err := boltledger.New(other, nil); err != nil {
 		t.Errorf("a ledger with damaged values: %v", err)
@@ -302,7 +302,7 @@ func TestDamagedAccountFailsAlone(t *testing.T) {
 
 // TestSyncEvery: a ledger refuses a store whose decisions a power cut may take back.
 func TestSyncEvery(t *testing.T) {
-	s, err := bolt.Open(filepath.Join(t.TempDir(), "limits.db"), &bolt.Options{SyncEvery: time.Hour})
+	s, err := bolt.Open(filepath.Join(t.TempDir(), "limits.db"), &bolt.Options{SyncEvery: time.Hour, PruneEvery: -1})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -60,6 +60,6 @@ func TestNoTables(t *testing.T) {
 	pool := pgtest.Pool(t)
 	l := over(t, pool, &postgres.Options{Schema: pgtest.Schema(t)})
 	for name, call := range calls(l) {
-		t.Run(name, func(t *testing.T) { wantError(t, call(t.Context()), store.ErrUnavailable) })
+		t.Run(name, func(t *testing.T) { wantError(t, call(t.Context()), store.ErrMisconfigured) })
 	}
 }
