@@ -25,6 +25,7 @@ const silence = 2 * time.Second
 
 // methods are the methods behind the names of calls.
 var methods = map[string]string{
+	"ping":  "Ping",
 	"apply": "Apply", "ask for several": "Apply", "read": "Read", "visit": "Visit", "delete": "Delete", "prune": "Prune",
 	"size": "Size", "update": "Update",
 }
