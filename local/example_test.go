@@ -68,8 +68,7 @@ func ExampleFallback() {
 	server := unreachable{} // a store of package redisstore or postgres, whose server is down
 	memory := memory.New(nil)
 	s, err := local.Fallback(server, memory, &local.FallbackOptions{
-		Share:    0.25,
-		Switched: func(err error) { fmt.Println("the server fails:", err) },
+		Share: 0.25,
 	})
 	if err != nil {
 		fmt.Println(err)
@@ -82,7 +81,6 @@ func ExampleFallback() {
 		fmt.Println(st.Accepted, st.Estimate, err)
 	}
 	// Output:
-	// the server fails: store unavailable
 	// true true <nil>
 	// true true <nil>
 	// true true <nil>
