@@ -129,11 +129,11 @@ var cutsOfRedis = []fault{
 		w.tap.cutSoon(b.r, wire.ToClient, 500, soon/4)
 		return nil
 	},
-	func(w *remote, b *blow) error {
+	func(w *remote, _ *blow) error {
 		w.own.hangUp()
 		return nil
 	},
-	func(w *remote, b *blow) error {
+	func(w *remote, _ *blow) error {
 		return w.in.servers[0].ScriptFlush(context.Background()).Err()
 	},
 }
