@@ -107,7 +107,7 @@ func (c stranger) hold(t *testing.T) (trouble string) {
 		t.Fatal(err)
 	}
 
-	late, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+	late, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 	defer cancel()
 	patient := make(chan store.State, 1)
 	go func() {

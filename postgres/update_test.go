@@ -44,7 +44,9 @@ func TestUpdateThatStops(t *testing.T) {
 			schema := migrated(t)
 			application := "stops_" + schema
 			pool := pgtest.PoolAt(t, pgtest.With(t, "pool_max_conns=1&application_name="+application))
-			s := over(t, pool, postgres.Options{Schema: schema, StatementTimeout: 300 * time.Millisecond})
+			// The time is longer than the pause between two looks at the size of the table, which
+			// find the end of the transaction first.
+			s := over(t, pool, postgres.Options{Schema: schema, StatementTimeout: 1200 * time.Millisecond})
 			attempts := 0
 			err := s.Update(t.Context(), func(in store.Store) error {
 				attempts++

@@ -71,7 +71,7 @@ func (r *Runner) onConn(caller context.Context, f func(context.Context, *pgxpool
 	if err := vetted(ctx, conn); err != nil {
 		return err
 	}
-	r.measure(ctx, conn)
+	_ = r.measure(ctx, conn)
 	if conn.Conn().IsClosed() {
 		return unsent{cmp.Or(ctx.Err(), errGone)}
 	}

@@ -1,6 +1,7 @@
 package pgrun
 
 import (
+	"cmp"
 	"context"
 	"math/bits"
 	"sync/atomic"
@@ -45,25 +46,25 @@ func sizeClass(pages int64) int32 { return int32(bits.Len64(uint64(pages>>4))+3)
 // sent by [Runner.QueryByIndex].
 func (r *Runner) Small() bool { return r.growth.class.Load() < small }
 
-// measure asks for the size of the table, now and then. It fails silently, since the statement
-// that follows reports the error.
-func (r *Runner) measure(ctx context.Context, q Queryer) {
+// measure asks for the size of the table, now and then. Outside of a transaction the statement that
+// follows reports an error as well.
+func (r *Runner) measure(ctx context.Context, q Queryer) error {
 	g := &r.growth
 	now, next := int64(time.Since(g.start)), g.next.Load()
 	if g.pages == "" || now < next || !g.next.CompareAndSwap(next, now+int64(smallPause)) {
-		return
+		return nil
 	}
 	rows, err := q.Query(ctx, g.pages)
 	if err != nil {
-		return
+		return err
 	}
 	var pages pgtype.Int8
 	if rows.Next() {
 		err = rows.Scan(&pages)
 	}
 	rows.Close()
-	if err != nil || rows.Err() != nil {
-		return
+	if err := cmp.Or(rows.Err(), err); err != nil {
+		return err
 	}
 	class := sizeClass(pages.Int64)
 	if g.class.Swap(class) != class {
@@ -72,4 +73,5 @@ func (r *Runner) measure(ctx context.Context, q Queryer) {
 	if class >= small {
 		g.next.Store(now + int64(largePause))
 	}
+	return nil
 }

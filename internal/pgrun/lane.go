@@ -201,7 +201,7 @@ func (l *Lane) acquire() error {
 		l.end()
 		return err
 	}
-	l.r.measure(l.ctx, l.conn)
+	_ = l.r.measure(l.ctx, l.conn)
 	return nil
 }
 

@@ -28,8 +28,7 @@ var (
 const sessionKey = "brim.session"
 
 // vet finds out, at the first use of a connection, whether decisions are right on it. The error is
-// [*Unfit], or that of the question, which changes nothing. It is nil if the connection breaks, since
-// the caller then finds it closed.
+// [*Unfit], or that of the question, which changes nothing.
 //
 // vet sends one statement for each connection. Through a pooler in transaction mode it asks one of the
 // server's sessions that the connection will have, and settings of the role or of the database count
@@ -44,10 +43,7 @@ func vet(ctx context.Context, q Queryer, conn *pgx.Conn) error {
 	if err == nil {
 		_, err = pgx.ForEachRow(rows, []any{&s.server, &s.client, &s.schemas, &s.lockTimeout}, func() error { return nil })
 	}
-	switch {
-	case conn.IsClosed():
-		return nil
-	case err != nil:
+	if err != nil {
 		return unsent{err}
 	}
 	if err := s.judge(); err != nil {
@@ -65,9 +61,13 @@ func ownWait(conn *pgx.Conn) time.Duration {
 }
 
 // vetted is vet for a connection of the pool. It closes an unfit one, so that a setting that somebody
-// mends counts for the next call.
+// mends counts for the next call. It is nil if the connection breaks, since the caller then finds it
+// closed.
 func vetted(ctx context.Context, conn *pgxpool.Conn) error {
 	err := vet(ctx, conn, conn.Conn())
+	if conn.Conn().IsClosed() {
+		return nil
+	}
 	if errors.As(err, new(*Unfit)) {
 		_ = conn.Conn().Close(ctx)
 	}

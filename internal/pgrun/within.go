@@ -1,6 +1,7 @@
 package pgrun
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"reflect"
@@ -35,8 +36,7 @@ func (r *Runner) Within(ctx context.Context, tx Queryer, op string, f func(conte
 			err = vet(bound, tx, tx.Conn())
 		}
 		if err == nil {
-			r.measure(bound, tx)
-			err = bound.Err()
+			err = cmp.Or(r.measure(bound, tx), bound.Err())
 		}
 		if err == nil {
 			err = f(bound)

@@ -19,7 +19,7 @@ import (
 )
 
 // silence is the bound of the calls to a server that does not answer.
-const silence = 4 * time.Second
+const silence = 2 * time.Second
 
 // everyCall returns the calls of a ledger, and the questions of budgets over it.
 func everyCall(t *testing.T, l ledger.Ledger) map[string]func(context.Context) error {
