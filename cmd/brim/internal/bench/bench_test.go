@@ -81,7 +81,7 @@ func TestAdmittedBeyondLimitIsFound(t *testing.T) {
 			Store:    generous{inMemory(t)},
 			Callers:  2,
 			Keys:     1,
-			Duration: 50 * time.Millisecond,
+			Duration: 500 * time.Millisecond, // callers rush for a fifth of it, and must make more than 100 calls
 			Refused:  refused,
 		}
 		rep, err := Run(t.Context(), o)
