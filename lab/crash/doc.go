@@ -10,8 +10,8 @@
 // then, with sectors lost in any combination, opens them, and compares their content with the
 // history. The content must be that after some call; no acknowledged call may be missing, and no
 // call may be there that had not begun. The image with nothing lost is that of a kill at this
-// moment, which loses nothing. Of a store with SyncEvery, a power cut may lose what was acknowledged
-// after the last sync of its journal that returned, from some call on.
+// moment, which loses nothing. Of a store with SyncEvery, a power cut may lose changes that
+// were acknowledged after the last sync of its journal that returned, from some call on.
 //
 // TestErrors has the n-th write, sync, rename or truncate fail with EIO or ENOSPC: once, with half
 // of the write done, or from then on until the disk is healed, which is a disk that was full. It

@@ -175,7 +175,7 @@ type visit struct {
 // last.
 const rushes = 3
 
-// run has the clients of a row do what they can.
+// run starts the clients of a row and counts their outcomes.
 func (r row) run(t *testing.T, at *servers, seed harness.Seed) *result {
 	t.Helper()
 	// No row takes a minute. The bound ends a test that hangs.
@@ -250,7 +250,7 @@ func rush(ctx context.Context, visits []visit, ask ask, crowd *tally) {
 	all.Wait()
 }
 
-// tally counts what becomes of requests.
+// tally counts the outcomes of requests.
 type tally struct {
 	passed                   []atomic.Int64 // by key
 	overdue, refused, failed atomic.Int64
