@@ -1,6 +1,7 @@
 package postgres_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"runtime"
@@ -9,6 +10,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/brimgo/brim/internal/pgtest"
 	"github.com/brimgo/brim/internal/wire"
@@ -133,12 +136,19 @@ func TestConnectionCut(t *testing.T) {
 			t.Parallel() // some wait
 			direct := pgtest.Pool(t)
 			schema := migrated(t)
+			// On a slow machine more than a second passes between two calls. The cut must hit neither
+			// the ping of the pool nor the store's question for the size of its table, which is
+			// asked about a large table each minute.
+			execute(t, direct, "INSERT INTO "+table(t, schema)+` (level, atime, capacity, leak_rate, key)
+				SELECT 0, now(), 1, 0, 'row' || n FROM generate_series(1, 30000) AS n`)
 			p, url := newProxy(t, pgtest.URL(t))
 			url = tune(url, "pool_max_conns=1")
 			if c.setting != none {
 				url = tune(url, c.setting)
 			}
-			pool := pgtest.PoolAt(t, url)
+			pool := pgtest.PoolAt(t, url, func(c *pgxpool.Config) {
+				c.ShouldPing = func(context.Context, pgxpool.ShouldPingParams) bool { return false }
+			})
 			timeout := time.Minute // a cut is noticed at once, however busy the machine is
 			if c.cut == swallowed {
 				timeout = 2 * time.Second
