@@ -99,9 +99,9 @@ func TestUpdatesAreHeapOnly(t *testing.T) {
 }
 
 // quiet returns a server on which nothing writes unless the test asks for it.
-func quiet(t *testing.T) *pgtest.Server {
+func quiet(t *testing.T, settings ...string) *pgtest.Server {
 	t.Helper()
-	return pgtest.NewServer(t, "autovacuum=off", "wal_level=minimal", "max_wal_senders=0", "checkpoint_timeout=1d")
+	return pgtest.NewServer(t, append(settings, "autovacuum=off", "wal_level=minimal", "max_wal_senders=0", "checkpoint_timeout=1d")...)
 }
 
 // TestRefusalsWriteNothing makes calls that change nothing. They write no WAL and take no
