@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/brimgo/brim/internal/supervisor"
 )
 
 // Pooler runs a PgBouncer before the shared server until the end of t, and returns a connection
@@ -16,9 +18,9 @@ import (
 // many prepared statements of each connection. It reaches the server over 4 connections.
 func Pooler(t testing.TB, mode string, prepared int) string {
 	t.Helper()
-	bin, err := exec.LookPath("pgbouncer")
+	bin, err := supervisor.Find(os.Stderr, "pgbouncer", "pgbouncer")
 	if err != nil {
-		t.Fatal(`this test needs PgBouncer: "apt-get install pgbouncer"`)
+		t.Fatalf("this test needs PgBouncer: %v", err)
 	}
 	version, err := exec.Command(bin, "--version").Output()
 	if err != nil {

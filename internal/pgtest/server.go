@@ -86,7 +86,7 @@ func launch(command string, conf []string) (*Server, error) {
 	docker := bin == "" && findDocker()
 	if bin == "" && !docker {
 		err := supervisor.Install(os.Stderr, "postgresql")
-		if bin = findBinaries(exec.LookPath, places); errors.Is(err, errors.ErrUnsupported) || err == nil && bin == "" {
+		if bin = findBinaries(exec.LookPath, places); errors.Is(err, exec.ErrNotFound) || err == nil && bin == "" {
 			err = missing()
 		}
 		if err != nil {

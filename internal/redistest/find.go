@@ -36,17 +36,11 @@ func findProgram(w io.Writer) (string, error) {
 		}
 		return path, nil
 	}
-	for _, name := range []string{"redis-server", "valkey-server"} {
-		if path, err := exec.LookPath(name); err == nil {
-			return path, nil
-		}
+	path, err := supervisor.Find(w, "redis-server", "redis-server", "valkey-server")
+	if errors.Is(err, exec.ErrNotFound) {
+		err = missing()
 	}
-	if err := supervisor.Install(w, "redis-server"); errors.Is(err, errors.ErrUnsupported) {
-		return "", missing()
-	} else if err != nil {
-		return "", err
-	}
-	return exec.LookPath("redis-server")
+	return path, err
 }
 
 // missing returns an error that says how to provide a Redis on this system.

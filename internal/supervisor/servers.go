@@ -9,13 +9,27 @@ import (
 	"os/exec"
 )
 
-// Install installs a package by apt-get, and keeps it from starting a server of its own. It logs
-// that to w. The error is [errors.ErrUnsupported] if the system has no apt-get or the process is
-// not root.
+// Find returns the path of the first of the programs that is on PATH. If there is none, it installs
+// the package that has the first one, and logs that to w. The error is [exec.ErrNotFound] if the
+// system has no apt-get or the process is not root.
+func Find(w io.Writer, pkg string, programs ...string) (string, error) {
+	for _, name := range programs {
+		if path, err := exec.LookPath(name); err == nil {
+			return path, nil
+		}
+	}
+	if err := Install(w, pkg); err != nil {
+		return "", err
+	}
+	return exec.LookPath(programs[0])
+}
+
+// Install installs a package by apt-get, and keeps it from starting a server of its own. It logs that
+// to w. The error is that of Find.
 func Install(w io.Writer, name string) (err error) {
 	apt, err := exec.LookPath("apt-get")
 	if err != nil || os.Geteuid() != 0 {
-		return errors.ErrUnsupported
+		return exec.ErrNotFound
 	}
 	fmt.Fprintf(w, "there is no %s here: running apt-get update, then apt-get install\n", name)
 	// Debian's packages ask this program before they start a service; 101 forbids it.

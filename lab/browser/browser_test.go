@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -24,13 +23,11 @@ import (
 
 	"github.com/brimgo/brim"
 	"github.com/brimgo/brim/internal/pgtest"
+	"github.com/brimgo/brim/internal/supervisor"
 	"github.com/brimgo/brim/memory"
 	"github.com/brimgo/brim/store"
 	"github.com/brimgo/brim/ui"
 )
-
-// howToGet is the way out if there is no Chromium.
-const howToGet = "there is no Chromium on PATH; install it, on Debian by: apt-get install --no-install-recommends chromium"
 
 // chromium is the browser that all tests share. Each test has a tab of its own.
 var chromium context.Context
@@ -39,14 +36,12 @@ func TestMain(m *testing.M) { os.Exit(withChromium(func() int { return pgtest.Ru
 
 func withChromium(run func() int) int {
 	path := os.Getenv("BRIM_CHROMIUM")
-	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
-		if found, err := exec.LookPath(name); path == "" && err == nil {
-			path = found
-		}
-	}
 	if path == "" {
-		fmt.Fprintln(os.Stderr, howToGet)
-		return 1
+		var err error
+		if path, err = supervisor.Find(os.Stderr, "chromium", "chromium", "chromium-browser", "google-chrome"); err != nil {
+			fmt.Fprintf(os.Stderr, "put Chromium on PATH, or name it by BRIM_CHROMIUM: %v\n", err)
+			return 1
+		}
 	}
 	options := append([]chromedp.ExecAllocatorOption{}, chromedp.DefaultExecAllocatorOptions[:]...)
 	options = append(options, chromedp.ExecPath(path), chromedp.Flag("disable-dev-shm-usage", true))

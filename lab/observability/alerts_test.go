@@ -35,13 +35,12 @@ import (
 // there is none.
 func promtool(t *testing.T) string {
 	t.Helper()
-	name := cmp.Or(os.Getenv("BRIM_PROMTOOL"), "promtool")
-	path, err := exec.LookPath(name)
-	if err != nil && name == "promtool" && supervisor.Install(os.Stderr, "prometheus") == nil {
-		path, err = exec.LookPath(name)
+	if path := os.Getenv("BRIM_PROMTOOL"); path != "" {
+		return path
 	}
+	path, err := supervisor.Find(os.Stderr, "prometheus", "promtool")
 	if err != nil {
-		t.Fatalf("there is no %s; put promtool of Prometheus on PATH, or name it by BRIM_PROMTOOL", name)
+		t.Fatalf("put promtool of Prometheus on PATH, or name it by BRIM_PROMTOOL: %v", err)
 	}
 	return path
 }
