@@ -56,10 +56,8 @@ func decode(value []byte, now int64) (r store.Record, err error) {
 		},
 		BlockedUntil: int64(le.Uint64(value[41:])),
 	}
-	for _, f := range [...]float64{r.Level, r.Held, r.Capacity, r.LeakRate} {
-		if !(f >= 0 && f <= math.MaxFloat64) {
-			return store.Record{}, damagef("holds %v where a number from 0 up belongs", f)
-		}
+	if err := r.Validate(); err != nil {
+		return store.Record{}, err
 	}
 	return r, nil
 }

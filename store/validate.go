@@ -15,6 +15,13 @@ const (
 	MinLeakRate = 1e-12   // units per second, unless the rate is 0
 )
 
+// Bounds of a valid [Record].
+const (
+	maxUnits  = 1 << 106                // what 2^53 calls with the largest amount put in
+	firstTime = -62_135_596_800_000_000 // the zero time.Time, in microseconds since the Unix epoch
+	lastTime  = 253_402_300_799_999_999 // the end of the year 9999, likewise
+)
+
 // plain reports whether key is ASCII without NUL, as nearly every key is. It tests eight bytes
 // at a time, because every call pays for the test.
 func plain(key string) bool {
@@ -125,6 +132,39 @@ func validateHold(n, capacity float64) error {
 			"hold at least 2^-38 of the capacity", ErrInvalidAmount, n, capacity)
 	}
 	return nil
+}
+
+func unitsValid(n float64) bool { return n >= 0 && n <= maxUnits }
+
+// Validate returns [ErrCorrupt] if no call can have written the record. A backend whose records
+// others can write or damage calls it on each that it reads. It decides nothing by an invalid one:
+// a held amount of -Inf, for instance, would let everything in.
+//
+// Level and Held are from 0 to 2^106, and the limit is valid. A record without a limit has a block at
+// most. Time is from the year 1 to the year 9999, and no block ends after [MaxTime].
+func (r *Record) Validate() error {
+	switch {
+	case !unitsValid(r.Level):
+		return corrupt("level", r.Level)
+	case !unitsValid(r.Held):
+		return corrupt("held amount", r.Held)
+	case !r.capacityValid():
+		return corrupt("capacity", r.Capacity)
+	case !r.leakRateValid():
+		return corrupt("leak rate", r.LeakRate)
+	case r.Limit == Limit{} && (r.Level > 0 || r.Held > 0):
+		return corrupt("no limit, and level and held amount", [...]float64{r.Level, r.Held})
+	case r.Time < firstTime || r.Time > lastTime:
+		return corrupt("time in microseconds", r.Time)
+	case r.BlockedUntil < firstTime || r.BlockedUntil > MaxTime:
+		return corrupt("end of a block in microseconds", r.BlockedUntil)
+	}
+	return nil
+}
+
+func corrupt(field string, value any) error {
+	return fmt.Errorf("%w: no call writes a record with %s %v; Reset makes the bucket empty and usable again",
+		ErrCorrupt, field, value)
 }
 
 // Validate returns an error if the operation is invalid. Callers of a [Store] validate every

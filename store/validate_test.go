@@ -242,3 +242,49 @@ func TestTxnValidate(t *testing.T) {
 		}
 	}
 }
+
+func TestRecordValidate(t *testing.T) {
+	limit := Limit{Capacity: 10, LeakRate: 1}
+	nan, inf := math.NaN(), math.Inf(1)
+	for _, c := range []struct {
+		name, why string
+		record    Record
+		says      string // of the error, or nothing
+	}{
+		{"new", "the bucket that a transaction creates first", NewRecord(noon), ""},
+		{"a block without a limit", "Block of a bucket that does not exist", Record{Time: noon, BlockedUntil: noon}, ""},
+		{"largest", "Always is not refused", Record{Level: 0x1p106, Held: 0x1p106, Limit: Limit{MaxAmount, MaxAmount, 0}}, ""},
+		{"smallest", "", Record{Level: 5e-324, Held: 5e-324, Limit: Limit{0, MinLeakRate, 0}}, ""},
+		{"year 1", "an injected clock may read the zero time", Record{Time: time.Time{}.UnixMicro(), Limit: limit}, ""},
+		{
+			"year 9999", "an injected clock may",
+			Record{Time: time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC).UnixMicro() - 1, BlockedUntil: MaxTime, Limit: limit},
+			"",
+		},
+		{"level NaN", "NaN is neither full nor empty", Record{Level: nan, Limit: limit}, "level NaN"},
+		{"level infinite", "it never leaks", Record{Level: inf, Limit: limit}, "level +Inf"},
+		{"level too large", "", Record{Level: 1e33, Limit: limit}, "level 1e+33"},
+		{"level negative", "it mints room", Record{Level: -1, Limit: limit}, "level -1"},
+		{"held NaN", "", Record{Held: nan, Limit: limit}, "held amount NaN"},
+		{"held infinite", "everything fits", Record{Held: -inf, Limit: limit}, "held amount -Inf"},
+		{"held too large", "", Record{Held: 1e33, Limit: limit}, "held amount 1e+33"},
+		{"capacity NaN", "", Record{Limit: Limit{nan, 1, 0}}, "capacity NaN"},
+		{"capacity negative", "", Record{Limit: Limit{-1, 1, 0}}, "capacity -1"},
+		{"capacity too large", "", Record{Limit: Limit{0x1p54, 1, 0}}, "capacity 1.8"},
+		{"leak rate NaN", "", Record{Limit: Limit{1, nan, 0}}, "leak rate NaN"},
+		{"leak rate negative", "the level rises", Record{Limit: Limit{1, -1, 0}}, "leak rate -1"},
+		{"leak rate too small", "", Record{Limit: Limit{1, 1e-13, 0}}, "leak rate 1e-13"},
+		{"leak rate too large", "", Record{Limit: Limit{1, 0x1p54, 0}}, "leak rate 1.8"},
+		{"level without a limit", "it never leaks", Record{Level: 1, Time: noon}, "no limit, and level"},
+		{"held without a limit", "no call could end the hold", Record{Held: 1, Time: noon, BlockedUntil: 1}, "no limit, and level"},
+		{"time before the year 1", "", Record{Time: math.MinInt64, Limit: limit}, "time in"},
+		{"time after the year 9999", "", Record{Time: math.MaxInt64, Limit: limit}, "time in"},
+		{"block before the year 1", "", Record{BlockedUntil: math.MinInt64, Limit: limit}, "block in"},
+		{"block after never", "", Record{BlockedUntil: MaxTime + 1, Limit: limit}, "block in"},
+	} {
+		err := c.record.Validate()
+		if (err == nil) != (c.says == "") || err != nil && (!errors.Is(err, ErrCorrupt) || !strings.Contains(err.Error(), c.says)) {
+			t.Errorf("%s: %v; want %q; why: %s", c.name, err, c.says, c.why)
+		}
+	}
+}
