@@ -19,7 +19,8 @@ import (
 // server, or each primary of the cluster, it makes a decision of each kind on buckets of its own,
 // whose keys begin with "brim.check/" and which expire after some minutes. It also asks for
 // settings and states that break or weaken the promises: version and role, eviction, the
-// append-only file, replicas, and the state of the cluster. It sends INFO and CONFIG GET, and in a
+// append-only file, replicas, and the state of the cluster. Of some 20,000 keys it reads those that are
+// buckets, and counts the damaged ones. It sends INFO and CONFIG GET, and in a
 // cluster CLUSTER INFO. If the user may not send one of them, a finding that is [store.Unchecked]
 // names the command. o may be nil.
 //
@@ -67,7 +68,46 @@ func (k *checker) server(ctx context.Context, c *redis.Client) error {
 	}) {
 		return nil // they tell why no decision can work
 	}
-	return k.try(ctx, c)
+	n = len(k.findings)
+	if err := k.try(ctx, c); err != nil || len(k.findings) > n { // no decision works
+		return err
+	}
+	return k.sample(ctx, c)
+}
+
+// samplePages is how many times a sample sends SCAN. The replies take some tenths of a second.
+const samplePages = 20
+
+// sample reads the buckets among the first keys of a server, and counts those that are damaged.
+func (k *checker) sample(ctx context.Context, c *redis.Client) error {
+	pages, looked, damaged := 0, 0, 0
+	err := k.s.scanOne(ctx, c, "", func(keys []string) error {
+		buckets := make([]store.Bucket, len(keys))
+		for i, key := range keys {
+			buckets[i].Key = key
+		}
+		got, errs := k.s.each(ctx, modeRead, buckets...)
+		for i := range keys {
+			if err := cmp.Or(errs[i], got[i].result.Err); errors.Is(err, store.ErrCorrupt) {
+				damaged++
+			} else if err != nil {
+				return onlyRead(ctx, err)
+			}
+		}
+		looked += len(keys)
+		if pages++; pages == samplePages {
+			return errStop
+		}
+		return nil
+	})
+	if damaged > 0 {
+		k.add(store.Broken, "buckets", fmt.Sprintf("of %d keys, %d hold a text that is no bucket, and calls for them fail", looked, damaged),
+			"Reset removes such a text; look for another program that writes keys with the prefix of the store")
+	}
+	if err == errStop {
+		return nil
+	}
+	return err
 }
 
 // try makes a decision of each kind on a server.
@@ -123,6 +163,7 @@ func (k *checker) rights(ctx context.Context, c *redis.Client, key string) (all 
 		{"evalsha", slotScript.hash, 0},
 		{"time"},
 		{"get", name},
+		{"getrange", name, 0, longest},
 		{"set", name, "0 0.000000 1 1", "ex", 1},
 		{"del", name},
 		{"scan", 0},

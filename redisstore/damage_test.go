@@ -2,7 +2,10 @@ package redisstore
 
 import (
 	"errors"
+	"fmt"
 	"math/rand/v2"
+	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/brimgo/brim/internal/redistest"
@@ -14,9 +17,10 @@ import (
 var whole = []string{
 	"3.8333333333333335 1795603652.855853 100 1.6666666666666667",
 	"0 1795603652.000000 9007199254740992 0.000001",
-	"1.0000000000000001e-05 -0.000001 1e+22 0 2.5",
+	"1.0000000000000001e-05 -0.000001 1e+15 0 2.5",
 	"10 -9007199254.740992 0 1 0 9007199254.740992",
 	"7 0.000000 5 0 7 1795603653.000001",
+	"8.1129638414606682e+31 0.000000 9007199254740992 9007199254740992 8.1129638414606682e+31",
 	"0 1795603652.000000 0 0 0 1795603653.000001",
 }
 
@@ -29,6 +33,9 @@ var broken = []string{
 	"1 1795603652.855853 0 0 0 1795603653.000001", "1 1795603652.855853 100 2 3 0.000000", "nan 1795603652.855853 100 2",
 	"1 1795603652.855853 inf 2", "1 1795603652.855853 0x10 2", "1e400 1795603652.855853 100 2", "1 1795603652.855853 1_0 2",
 	"1  1795603652.855853 100 2", "1 1795603652.855853 100 2\n", "1\t1795603652.855853 100 2", "1 1795603652.855853 100 2\x00",
+	"8.2e+31 1795603652.855853 100 2", "1 1795603652.855853 100 2 8.2e+31", "1 1795603652.855853 9007199254740994 2",
+	"1 1795603652.855853 100 9007199254740994", "1 1795603652.855853 100 1e-13", "1 1795603652.855853 100 2 1e400",
+	"1 1795603652.855853 100 2." + strings.Repeat("0", longest), "1." + strings.Repeat("0", longest) + " 1795603652.855853 100 2",
 	"1 1795603652.855853 100 1e", "1 1795603652.855853 100 2 3 4", "1 1795603652.855853 100 2 3 4.000000 5",
 }
 
@@ -126,6 +133,13 @@ func TestDamaged(t *testing.T) {
 				t.Errorf("%s of %q: %v, want ErrCorrupt", name, raw, err)
 			}
 		}
+		near := func(key string) store.Txn { return store.Txn{{Bucket: tenUnits.For(key), Amount: 1}} }
+		res, err := s.Apply(t.Context(), near("a"), store.Txn{op}, near("b"))
+		must(t, err)
+		if res[0].Err != nil || !errors.Is(res[1].Err, store.ErrCorrupt) || res[2].Err != nil {
+			t.Errorf("beside %q: %v, %v, %v; want ErrCorrupt of the second alone", raw, res[0].Err, res[1].Err, res[2].Err)
+		}
+		must(t, s.Delete(t.Context(), "a", "b"))
 		if n, err := s.single.client.Exists(t.Context(), s.name("other")).Result(); err != nil || n != 0 {
 			t.Errorf("a transaction over a damaged bucket filled another: %v", err)
 		}
@@ -133,5 +147,39 @@ func TestDamaged(t *testing.T) {
 		if got, err := s.Fill(t.Context(), op); err != nil || got.Level != 3 {
 			t.Errorf("after Delete %+v, %v; want an empty bucket filled", got, err)
 		}
+	}
+}
+
+// TestHugeText has every call refuse a text of megabytes without reading it.
+func TestHugeText(t *testing.T) {
+	server := redistest.NewServer(t)
+	client := server.Client(t)
+	s := open(t, client, nil)
+	must(t, client.Set(t.Context(), s.name("k"), whole[0]+strings.Repeat("0", 2<<20), 0).Err())
+	must(t, client.ConfigResetStat(t.Context()).Err())
+	const calls = 50
+	for range calls {
+		_, err := s.Fill(t.Context(), store.Op{Bucket: tenUnits.For("k"), Amount: 3})
+		if !errors.Is(err, store.ErrCorrupt) {
+			t.Errorf("fill: %v, want ErrCorrupt", err)
+		}
+		if _, err = s.Read(t.Context(), store.Bucket{Key: "k"}); !errors.Is(err, store.ErrCorrupt) {
+			t.Errorf("read: %v, want ErrCorrupt", err)
+		}
+	}
+	text, err := client.Info(t.Context(), "everything").Result()
+	must(t, err)
+	info := fields(text)
+	if got := info["cmdstat_get"]; got != "" {
+		t.Errorf("the scripts have read all of the text: %s", got)
+	}
+	if got := info["cmdstat_getrange"]; !strings.HasPrefix(got, fmt.Sprintf("calls=%d,", 2*calls)) {
+		t.Errorf("the scripts read %q; want %d calls", got, 2*calls)
+	}
+	if n, err := strconv.Atoi(info["total_net_output_bytes"]); err != nil || n > 1000*calls {
+		t.Errorf("the server has sent %d bytes, %v", n, err)
+	}
+	if _, got := check(t, client, nil); !strings.Contains(got, "broken buckets") {
+		t.Errorf("the check finds %q", got)
 	}
 }

@@ -16,6 +16,7 @@
 -- Times are microseconds since 1970. A double holds all from -2^53 to forever exactly.
 local forever, none = 9007199254740992, -1 / 0 -- none: there is no block
 local never = 4611686018427387 -- a time of that many microseconds has no end
+local most, many = 2 ^ 53, 2 ^ 106 -- of a limit, and of a level; see Record.Validate
 local pcall, match, format = redis.pcall, string.match, string.format
 local max, min, ceil = math.max, math.min, math.ceil
 
@@ -51,15 +52,19 @@ local function minute(r)
 end
 
 -- A bucket is a text: level, time, capacity, leak rate; and, where there are any, held units and the
--- end of the block. Its limit is 0 0, and nil here, if it has only been blocked.
+-- end of the block. Its limit is 0 0, and nil here, if it has only been blocked. It has 160 bytes at
+-- most. GETRANGE takes as long for a text of megabytes, and does not tell an empty text from none.
 local recs, answer = {}, {clock}
 for i = 1, #keys do
-  local raw = pcall('GET', keys[i])
+  local raw = pcall('GETRANGE', keys[i], '0', '160')
+  if raw == '' then
+    raw = pcall('GET', keys[i])
+  end
   answer[i + 1] = raw
   if not raw then
     recs[i] = {level = 0, at = clock, held = 0, blocked = none}
   elseif type(raw) == 'string' then
-    local level, s, us, limit, rest = match(raw, '^(%d[%d.e+-]*) (-?%d+)%.(%d%d%d%d%d%d) (%S+ %S+)(.*)$')
+    local level, s, us, limit, rest = match(#raw <= 160 and raw or '', '^(%d[%d.e+-]*) (-?%d+)%.(%d%d%d%d%d%d) (%S+ %S+)(.*)$')
     local held, blocked, bs, bus, l = 0, none, nil, nil, limits[limit or '']
     level = tonumber(level)
     if rest and rest ~= '' then
@@ -69,7 +74,7 @@ for i = 1, #keys do
     if limit and not l then
       local cap, rate = match(limit, '^(%d[%d.e+-]*) (%d[%d.e+-]*)$')
       cap, rate = tonumber(cap), tonumber(rate)
-      l = cap and rate and cap < 1e300 and rate < 1e300 and {capacity = cap, rate = rate}
+      l = cap and rate and cap <= most and (rate == 0 or rate >= 1e-12 and rate <= most) and {capacity = cap, rate = rate}
       if l and cap + rate > 0 then
         limits[limit] = l
       else
@@ -77,7 +82,7 @@ for i = 1, #keys do
       end
     end
     local at = level and tonumber(s .. us)
-    if l and level and held and level < 1e300 and held < 1e300 and max(at, -at, blocked) <= forever
+    if l and level and held and max(level, held) <= many and max(at, -at, blocked) <= forever
       and (not bs or blocked >= -forever and blocked ~= 0) then
       local r = {level = level, at = at, limit = limit, held = held, blocked = blocked}
       recs[i], r.minute = r, minute(r)

@@ -174,7 +174,8 @@ func TestMissingRights(t *testing.T) {
 		{"+eval", "-eval", "fill read visit apply delete"},
 		{"+evalsha", "-evalsha", deciding},
 		{"+time", "-time", deciding},
-		{"+get", "-get", deciding},
+		{"+get", "-get", "apply"}, // of a bucket that does not exist
+		{"+getrange", "-getrange", deciding},
 		{"+set", "-set", "fill apply"},
 		{"+del", "-del", "delete"},
 		{"+scan", "-scan", "visit"},

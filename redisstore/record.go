@@ -7,18 +7,21 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
+// longest is the length in bytes that no text of a bucket exceeds, with six numbers of at most 24.
+const longest = 160
+
 // parse decodes the text of a bucket, as decide.lua does: level, time, capacity, leak rate; and,
-// where there are any, held units and the end of the block. A bucket without a limit has nothing but
-// a block. parse reports whether the text is whole.
+// where there are any, held units and the end of the block. parse reports whether the text is whole,
+// and that of a record which a call can have written.
 func parse(raw string) (rec store.Record, whole bool) {
 	f := strings.Split(raw, " ")
-	if len(f) < 4 || len(f) > 6 {
+	if len(raw) > longest || len(f) < 4 || len(f) > 6 {
 		return rec, false
 	}
 	whole = true
 	amount := func(field string) float64 {
 		v, err := strconv.ParseFloat(field, 64)
-		whole = whole && err == nil && v < 1e300 && '0' <= field[0] && field[0] <= '9' &&
+		whole = whole && err == nil && '0' <= field[0] && field[0] <= '9' &&
 			strings.Trim(field, "0123456789.e+-") == ""
 		return v
 	}
@@ -36,7 +39,7 @@ func parse(raw string) (rec store.Record, whole bool) {
 		rec.BlockedUntil = micros(f[5])
 		whole = whole && rec.BlockedUntil != 0
 	}
-	return rec, whole && exists(&rec) && (rec.Limit != store.Limit{} || rec.Level+rec.Held == 0)
+	return rec, whole && exists(&rec) && rec.Validate() == nil
 }
 
 // exists reports whether a record is that of a bucket: it has had a limit, or has a block.

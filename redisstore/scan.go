@@ -23,32 +23,35 @@ var globs = strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`,
 // scan calls f for the keys of the buckets with a prefix, some at a time, until f returns an
 // error. A key may come twice.
 func (s *Store) scan(ctx context.Context, prefix string, f func(keys []string) error) error {
+	return s.primaries(ctx, func(c *redis.Client) error { return s.scanOne(ctx, c, prefix, f) })
+}
+
+// scanOne is scan for one server.
+func (s *Store) scanOne(ctx context.Context, c *redis.Client, prefix string, f func(keys []string) error) error {
 	pattern := globs.Replace(s.name(prefix)) + "*"
-	return s.primaries(ctx, func(c *redis.Client) error {
-		for cursor := uint64(0); ; {
-			if err := s.ready(ctx); err != nil {
-				return err
-			}
-			names, next, err := ask(ctx, s, c, func(ctx context.Context, args ...any) *redis.ScanCmd {
-				return redis.NewScanCmd(ctx, c.Process, args...)
-			}, "scan", strconv.FormatUint(cursor, 10), "match", pattern, "count", scanCount, "type", "string").Result()
-			if err != nil {
-				if ctx.Err() != nil {
-					return ctx.Err()
-				}
-				return explain(nil, err, s.patience)
-			}
-			for i := range names {
-				if names[i] = strings.TrimPrefix(names[i], s.o.Prefix); s.o.EncodeBraces {
-					names[i] = decode.Replace(names[i])
-				}
-			}
-			if err := f(names); err != nil || next == 0 {
-				return err
-			}
-			cursor = next
+	for cursor := uint64(0); ; {
+		if err := s.ready(ctx); err != nil {
+			return err
 		}
-	})
+		names, next, err := ask(ctx, s, c, func(ctx context.Context, args ...any) *redis.ScanCmd {
+			return redis.NewScanCmd(ctx, c.Process, args...)
+		}, "scan", strconv.FormatUint(cursor, 10), "match", pattern, "count", scanCount, "type", "string").Result()
+		if err != nil {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			return explain(nil, err, s.patience)
+		}
+		for i := range names {
+			if names[i] = strings.TrimPrefix(names[i], s.o.Prefix); s.o.EncodeBraces {
+				names[i] = decode.Replace(names[i])
+			}
+		}
+		if err := f(names); err != nil || next == 0 {
+			return err
+		}
+		cursor = next
+	}
 }
 
 // errStop ends a visit whose function has returned false.
