@@ -109,7 +109,7 @@ func (s *Store) askIn(ctx context.Context, q pgrun.Queryer, txns []store.Txn) ([
 	}
 	w.clock = found.clock
 	for key, b := range w.buckets {
-		b.rec = found.of(key)
+		b.rec, b.damage = found.of(key)
 	}
 	outcomes, _ := s.decideAll(w, [][]store.Txn{txns}, nil, nil, nil)
 	return outcomes[0].results, nil
@@ -264,7 +264,7 @@ func (s *Store) lock(
 	}
 	w.clock = found.clock
 	for key, k := range w.buckets {
-		if k.rec = found.of(key); k.created {
+		if k.rec, k.damage = found.of(key); k.created {
 			k.rec = store.NewRecord(w.clock)
 		}
 	}
@@ -307,8 +307,9 @@ type working struct {
 
 type bucket struct {
 	rec     store.Record
-	locked  bool // by lock
-	created bool // by lock: the row was missing
+	damage  error // of the row, in the place of rec
+	locked  bool  // by lock
+	created bool  // by lock: the row was missing
 	write   bool
 }
 
@@ -331,7 +332,11 @@ func newWorking(txns []store.Txn) *working {
 func (w *working) decide(txn store.Txn, maxSkew time.Duration) (res store.Result, wrote bool) {
 	recs := make([]*store.Record, len(txn))
 	for i := range txn {
-		recs[i] = &w.buckets[txn[i].Key].rec
+		b := w.buckets[txn[i].Key]
+		if b.damage != nil {
+			return store.Result{Err: b.damage}, false
+		}
+		recs[i] = &b.rec
 	}
 	res, effects := store.Decide(txn, recs, w.clock, maxSkew)
 	for i, effect := range effects {

@@ -25,8 +25,10 @@ import (
 // never does. If synchronous_standby_names is set, the commit has a second. Check also asks the
 // server for settings and states that break or weaken the promises: its version and role, the
 // settings of durability, the table and its version, the rights of the user, the connection
-// string, a pooler, clocks, and dead rows. o may be nil. Check needs no rights but those to
-// connect; a finding that is [store.Unchecked] tells which question the server did not answer.
+// string, a pooler, clocks, and dead rows. It reads up to 2,000 pages of the table, which has some hundred
+// thousand buckets there, and counts the rows that no call can have written. o may be nil. Check needs
+// no rights but those to connect; a finding that is [store.Unchecked] tells which question the server
+// did not answer.
 //
 // An error means that the server gave no answer, or that an option is invalid. Package pgledger has
 // a Check for its tables.
@@ -59,6 +61,9 @@ func Check(ctx context.Context, pool *pgxpool.Pool, o *Options) ([]store.Finding
 			err = k.pooler(ctx, pool)
 		}
 		k.undecided = slices.ContainsFunc(k.Findings[n:], func(f store.Finding) bool { return f.Severity == store.Broken })
+		if err == nil && !k.undecided {
+			err = k.rows(ctx)
+		}
 		return err
 	})
 	if k.Unfit(err) {
@@ -266,6 +271,28 @@ func (k *checker) table(ctx context.Context) error {
 
 // bucketBytes is the size of a bucket in the table, in bytes; docs/operations.md.
 const bucketBytes = 150
+
+// samplePages is how many pages of the table a check reads, some hundred thousand buckets in about a tenth
+// of a second. It reads all of a smaller table.
+const samplePages = 2000
+
+// rows looks for rows that no call can have written.
+func (k *checker) rows(ctx context.Context) error {
+	var pages, looked, damaged int64
+	if err := k.Conn.QueryRow(ctx, k.sql("pages"), pgrun.Plain).Scan(&pages); err != nil {
+		return err
+	}
+	share := min(100, 100*samplePages/float64(max(1, pages)))
+	if err := k.Conn.QueryRow(ctx, k.sql("check_rows"), pgrun.Plain, share).Scan(&looked, &damaged); err != nil {
+		return err
+	}
+	if damaged > 0 {
+		k.Add(store.Broken, "rows", fmt.Sprintf("%d of %d rows hold values that no call writes, and calls for their buckets fail", damaged, looked),
+			fmt.Sprintf("`%s` names all such buckets, and \"brim reset KEY\" makes one empty and usable again",
+				strings.Join(strings.Fields(k.sql("check_damaged")), " ")))
+	}
+	return nil
+}
 
 // migrations judges the version of the tables.
 func (k *checker) migrations(ctx context.Context) error {

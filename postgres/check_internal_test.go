@@ -95,7 +95,7 @@ func TestCheckWithoutAnswer(t *testing.T) {
 	}
 	k := &checker{Check: pgrun.Check{Conn: conn, Names: names}}
 	for name, step := range map[string]func(context.Context) error{
-		"server": k.server, "table": k.table, "migrations": k.migrations,
+		"server": k.server, "table": k.table, "migrations": k.migrations, "rows": k.rows,
 		"pooler": func(ctx context.Context) error { return k.pooler(ctx, pool) },
 	} {
 		if err := step(t.Context()); err == nil || len(k.Findings) > 0 {

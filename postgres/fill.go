@@ -115,8 +115,10 @@ func (f *filler) ask(ctx context.Context, asks []*fillRequest) {
 	}
 	for _, r := range asks {
 		if r.Err = err; err == nil {
-			rec := found.of(r.In.Key)
-			r.Out, _, r.Err = rec.Fill(&r.In, found.clock, f.s.maxSkew)
+			var rec store.Record
+			if rec, r.Err = found.of(r.In.Key); r.Err == nil {
+				r.Out, _, r.Err = rec.Fill(&r.In, found.clock, f.s.maxSkew)
+			}
 		}
 	}
 }
@@ -191,11 +193,9 @@ func (s *Store) send(
 	err := s.run.SendTogether(ctx, q, b)
 	for i := range rows {
 		if op := groups[i].op(); !rows[i].written {
-			rec, exists := found.rows[op.Key]
-			if !exists {
-				rec = store.NewRecord(found.clock)
-			}
-			rows[i] = row{answered: exists || reach == whole || op.Amount > op.Capacity, rec: rec, clock: found.clock}
+			_, exists := found.rows[op.Key]
+			rows[i] = row{answered: exists || reach == whole || op.Amount > op.Capacity, clock: found.clock}
+			rows[i].rec, rows[i].damage = found.of(op.Key)
 		}
 	}
 	return rows, err

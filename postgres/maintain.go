@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -43,7 +44,11 @@ func (s *Store) read(ctx context.Context, q pgrun.Queryer, buckets []store.Bucke
 	}
 	states := make([]store.State, len(buckets))
 	for i, b := range buckets {
-		states[i] = found.of(b.Key).State(b.Limit, found.clock, s.maxSkew)
+		rec, err := found.of(b.Key)
+		if err != nil {
+			return nil, err
+		}
+		states[i] = rec.State(b.Limit, found.clock, s.maxSkew)
 	}
 	return states, nil
 }
@@ -63,12 +68,13 @@ func (r *reading) each(rows pgx.Rows) error {
 	return err
 }
 
-// of returns the record of a key, or a new one if the key has no row.
-func (r *reading) of(key string) store.Record {
+// of returns the record of a key, or a new one if the key has no row. The error is that of a row which no
+// call can have written.
+func (r *reading) of(key string) (store.Record, error) {
 	if rec, ok := r.rows[key]; ok {
-		return rec
+		return rec, rec.Validate()
 	}
-	return store.NewRecord(r.clock)
+	return store.NewRecord(r.clock), nil
 }
 
 // records reads the rows of keys. It locks nothing.
@@ -108,19 +114,33 @@ func (s *Store) Visit(ctx context.Context, prefix string, f func(store.Entry) bo
 	}, f)
 }
 
-// page reads up to limit buckets whose keys start with prefix and come after the key after.
+// page reads up to limit buckets whose keys start with prefix and come after the key after. It leaves out
+// damaged buckets, and then returns an error beside the others.
 func (s *Store) page(ctx context.Context, q pgrun.Queryer, prefix, after string, limit int) ([]store.Entry, error) {
 	if !utf8.ValidString(prefix) || strings.Contains(prefix, "\x00") {
 		return nil, nil // no key starts with such a prefix, and the server would refuse the statement
 	}
 	var page []store.Entry
-	args := []any{prefix, after, limit, s.run.Now(), pgrun.PrefixEnd(prefix)}
-	_, err := s.run.QueryByIndex(ctx, q, s.sql.Load().page, args, func(rows pgx.Rows) error {
-		key, rec, clock, err := scanStored(rows)
-		page = append(page, store.Entry{Key: key, State: rec.State(store.Limit{}, clock, s.maxSkew)})
-		return err
-	})
-	return page, err
+	var damage error
+	for more := true; more && len(page) < limit; {
+		wanted, n := limit-len(page), 0
+		args := []any{prefix, after, wanted, s.run.Now(), pgrun.PrefixEnd(prefix)}
+		_, err := s.run.QueryByIndex(ctx, q, s.sql.Load().page, args, func(rows pgx.Rows) error {
+			key, rec, clock, err := scanStored(rows)
+			if bad := rec.Validate(); bad != nil {
+				damage = cmp.Or(damage, bad)
+			} else {
+				page = append(page, store.Entry{Key: key, State: rec.State(store.Limit{}, clock, s.maxSkew)})
+			}
+			after, n = key, n+1
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+		more = n == wanted
+	}
+	return page, damage
 }
 
 // Delete removes buckets. See [store.Store].

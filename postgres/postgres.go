@@ -197,7 +197,10 @@ func (s *Store) fillIdle(ctx context.Context, op store.Op) (st store.State, err 
 		if err != nil {
 			return err
 		}
-		rec := found.of(op.Key)
+		rec, err := found.of(op.Key)
+		if err != nil {
+			return err
+		}
 		st, effect, err = rec.Fill(&op, found.clock, s.maxSkew)
 		return err
 	})

@@ -14,6 +14,7 @@ type row struct {
 	written  bool // by the UPDATE or the INSERT: rec is the bucket afterwards, and pre its level before
 	answered bool // rec and clock are set
 	rec      store.Record
+	damage   error // of the row, in the place of rec
 	pre      float64
 	clock    int64 // of the statement, in microseconds
 }

@@ -101,3 +101,62 @@ func TestFragmentsAgreeWithStore(t *testing.T) {
 		t.Errorf("%d of %d rows, %v", i, n, err)
 	}
 }
+
+// TestIntactAgreesWithStore compares the fragment on a server with Record.Validate, over the bounds of all
+// columns.
+func TestIntactAgreesWithStore(t *testing.T) {
+	inf := math.Inf(1)
+	units := []float64{-inf, -1, -5e-324, 0, 5e-324, 1, 0x1p106, math.Nextafter(0x1p106, inf), 1e300, inf, math.NaN()}
+	capacities := []float64{-inf, -1, 0, 1, 1 << 53, math.Nextafter(1<<53, inf), inf, math.NaN()}
+	rates := []float64{-inf, -1, 0, math.Nextafter(1e-12, 0), 1e-12, 1, 1 << 53, math.Nextafter(1<<53, inf), inf, math.NaN()}
+	first, last := time.Time{}.UnixMicro(), time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC).UnixMicro()-1
+	times := []int64{first - 1, first, -1, 0, 1, store.MaxTime, store.MaxTime + 1, last, last + 1}
+	var records []store.Record
+	for _, level := range units {
+		for _, held := range units {
+			for _, capacity := range capacities {
+				for _, rate := range rates {
+					limit := store.Limit{Capacity: capacity, LeakRate: rate}
+					records = append(records, store.Record{Level: level, Held: held, Time: 1, Limit: limit})
+				}
+			}
+		}
+	}
+	for _, at := range times {
+		for _, until := range times {
+			records = append(records, store.Record{Time: at, BlockedUntil: until, Limit: store.Limit{Capacity: 1}})
+		}
+	}
+	n := len(records)
+	levels, held, sizes, leaks := make([]float64, n), make([]float64, n), make([]float64, n), make([]float64, n)
+	written, blocks := make([]time.Time, n), make([]*time.Time, n)
+	for i, r := range records {
+		levels[i], held[i], sizes[i], leaks[i] = r.Level, r.Held, r.Capacity, r.LeakRate
+		if written[i] = time.UnixMicro(r.Time); r.BlockedUntil != 0 {
+			blocks[i] = new(time.UnixMicro(r.BlockedUntil))
+		}
+	}
+	sql := defaultNames(t).Statement("test", `
+		SELECT {{intact(t)}}
+		FROM unnest($1::float8[], $2::float8[], $3::float8[], $4::float8[], $5::timestamptz[], $6::timestamptz[])
+		     WITH ORDINALITY AS t (level, held, capacity, leak_rate, atime, blocked_until, i)
+		ORDER BY i`, fragments())
+	rows, err := pgtest.Pool(t).Query(t.Context(), sql, levels, held, sizes, leaks, written, blocks)
+	if err != nil {
+		t.Fatal(err)
+	}
+	i, sound := 0, 0
+	var intact bool
+	_, err = pgx.ForEachRow(rows, []any{&intact}, func() error {
+		if want := records[i].Validate(); intact != (want == nil) {
+			t.Errorf("%+v is intact on the server: %t; package store says %v", records[i], intact, want)
+		}
+		if i++; intact {
+			sound++
+		}
+		return nil
+	})
+	if err != nil || i != n || sound == 0 {
+		t.Errorf("%d of %d rows, %d of them intact, %v", i, n, sound, err)
+	}
+}

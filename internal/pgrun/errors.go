@@ -264,10 +264,11 @@ type unsent struct{ error }
 func (e unsent) Unwrap() error { return e.error }
 
 // explained reports an error that callers may see as it is, such as a backend's own before it sent a
-// statement.
+// statement or about a row that it has read.
 func explained(err error) bool {
 	for _, known := range []error{
-		store.ErrUnavailable, store.ErrUnknownOutcome, store.ErrMisconfigured, store.ErrInvalidKey, errors.ErrUnsupported,
+		store.ErrUnavailable, store.ErrUnknownOutcome, store.ErrMisconfigured, store.ErrCorrupt, store.ErrInvalidKey,
+		errors.ErrUnsupported,
 	} {
 		if errors.Is(err, known) {
 			return true

@@ -3,7 +3,7 @@
 -- behind its own, so no two statements wait for each other.
 --
 -- A transaction that the snapshot refuses locks nothing, so that a refusal writes nothing; neither
--- does a drain of a bucket that is empty. The caller decides it on the rows as it reads them, and
+-- does a drain of a bucket that is empty, or one that a damaged row fails. The caller decides it on the rows as it reads them, and
 -- calls again without refusals where it finds that the transaction fits by now.
 --
 -- {{skip}} is empty, or SKIP LOCKED after a statement has waited in vain: rows that another
@@ -27,9 +27,9 @@ WITH c AS MATERIALIZED (
 ), asked AS MATERIALIZED (
     SELECT u.key, u.txn, s.key IS NULL AS absent,
            u.need IS NOT NULL
-           AND CASE WHEN u.need < 0::float8
-                        THEN s.key IS NULL OR s.atime - c.now <= $7::interval AND {{leaked(s, c.now)}} = 0::float8
-                    WHEN s.key IS NULL THEN u.rate IS NOT NULL AND u.need > u.capacity
+           AND CASE WHEN s.key IS NULL THEN u.need < 0::float8 OR u.rate IS NOT NULL AND u.need > u.capacity
+                    WHEN NOT ({{intact(s)}}) THEN true
+                    WHEN u.need < 0::float8 THEN s.atime - c.now <= $7::interval AND {{leaked(s, c.now)}} = 0::float8
                     ELSE s.atime - c.now <= $7::interval
                          -- A block refuses without a look at the rest, and the refusal writes nothing. Where there
                          -- is none, the refusal may write a penalty, or another rate.
@@ -40,7 +40,7 @@ WITH c AS MATERIALIZED (
          CROSS JOIN (SELECT $1::text[] AS k, $2::int4[] AS t, $3::float8[] AS n, $4::float8[] AS c,
                             $5::float8[] AS r OFFSET 0) AS a
          CROSS JOIN LATERAL unnest(a.k, a.t, a.n, a.c, a.r) AS u (key, txn, need, capacity, rate)
-         LEFT JOIN LATERAL (SELECT s.key, s.level, s.atime, s.held, s.leak_rate, s.blocked_until
+         LEFT JOIN LATERAL (SELECT s.key, s.level, s.atime, s.held, s.capacity, s.leak_rate, s.blocked_until
                             FROM {{schema}}.{{table}} AS s WHERE s.key = u.key OFFSET 0) AS s ON true
 ), refused AS MATERIALIZED (
     SELECT DISTINCT a.txn FROM asked AS a WHERE a.refused

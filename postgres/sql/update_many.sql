@@ -23,6 +23,7 @@ FROM (SELECT $1::text[] AS k, $2::float8[] AS n, $3::float8[] AS c, $4::float8[]
       WHERE {{lock_timeout($8)}} IS NOT NULL OFFSET 0) AS a
      CROSS JOIN LATERAL unnest(a.k, a.n, a.c, a.r) AS u (key, amount, capacity, rate)
 WHERE t.key = ANY (ARRAY[u.key])
-  AND {{usable(t, {{started($6)}}, $7, u.amount)}}
-  AND {{fits(t, {{started($6)}}, u.amount, u.capacity)}}
+  AND CASE WHEN {{intact(t)}}
+           THEN {{usable(t, {{started($6)}}, $7, u.amount)}}
+                AND {{fits(t, {{started($6)}}, u.amount, u.capacity)}} END
 RETURNING t.key, {{bits(t.level)}}, {{bits(t.pre)}}, {{bits(t.held)}}, {{instant(GREATEST(t.atime, {{started($6)}}))}}

@@ -20,6 +20,7 @@ UPDATE {{schema}}.{{table}} AS t SET
     leak_rate = $4::float8
 WHERE t.key = $1::text
   AND {{lock_timeout($8)}} IS NOT NULL
-  AND {{usable(t, {{started($6)}}, $7, $2::float8)}}
-  AND {{fits(t, {{started($6)}}, $2::float8, $3::float8)}}
+  AND CASE WHEN {{intact(t)}}
+           THEN {{usable(t, {{started($6)}}, $7, $2::float8)}}
+                AND {{fits(t, {{started($6)}}, $2::float8, $3::float8)}} END
 RETURNING t.key, {{bits(t.level)}}, {{bits(t.pre)}}, {{bits(t.held)}}, {{instant(GREATEST(t.atime, {{started($6)}}))}}
