@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/brimgo/brim/internal/sleep"
 	"github.com/brimgo/brim/store"
 )
 
@@ -142,17 +143,10 @@ func (s *Shaper) Wait(ctx context.Context, b Bucket, n float64) (State, error) {
 	if deadline, ok := ctx.Deadline(); ok && r.due.After(deadline) {
 		return State{}, errors.Join(context.DeadlineExceeded, r.giveBack(ctx))
 	}
-	timer := time.NewTimer(delay)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return r.State, nil
-	case <-ctx.Done():
-		if r.Delay() == 0 { // the deadline is the turn
-			return r.State, nil
-		}
-		return State{}, errors.Join(ctx.Err(), r.giveBack(ctx))
+	if err := sleep.For(ctx, delay); err != nil && r.Delay() > 0 { // at 0, the deadline is the turn
+		return State{}, errors.Join(err, r.giveBack(ctx))
 	}
+	return r.State, nil
 }
 
 // Do waits for the turn of n units in b, then calls f and returns the error of f. If [Shaper.Wait]

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/brimgo/brim/internal/sleep"
 	"github.com/brimgo/brim/store"
 )
 
@@ -247,7 +248,7 @@ func (s *Slot) Release(ctx context.Context) error {
 func (s *Slot) Keep(ctx context.Context) (_ context.Context, release func()) {
 	kept, cancel := context.WithCancelCause(ctx)
 	go func() {
-		for sleep(kept, s.ttl/3) == nil {
+		for sleep.For(kept, s.ttl/3) == nil {
 			if !s.renewed(kept) {
 				cancel(ErrSlotLost)
 			}
@@ -275,7 +276,7 @@ func (s *Slot) renewed(ctx context.Context) bool {
 			return true
 		case errors.Is(err, ErrSlotLost) || sent.Err() != nil:
 			return false
-		case sleep(ctx, min(s.ttl/20, time.Until(until))) != nil:
+		case sleep.For(ctx, min(s.ttl/20, time.Until(until))) != nil:
 			return true // the caller has stopped
 		}
 	}

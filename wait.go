@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/brimgo/brim/internal/sleep"
 	"github.com/brimgo/brim/store"
 )
 
@@ -322,23 +323,11 @@ func (w *waiter) pause(ctx context.Context, d time.Duration) error {
 		if deadline, ok := ctx.Deadline(); ok {
 			spread = min(spread, max(0, (time.Until(deadline)-d)/2))
 		}
-		return sleep(ctx, d+rand.N(spread+1))
+		return sleep.For(ctx, d+rand.N(spread+1))
 	default:
 	}
 	select {
 	case <-w.front:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
-// sleep waits for d, or until the context ends.
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()

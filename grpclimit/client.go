@@ -12,6 +12,7 @@ import (
 	"github.com/brimgo/brim"
 	"github.com/brimgo/brim/httplimit"
 	"github.com/brimgo/brim/internal/caller"
+	"github.com/brimgo/brim/internal/sleep"
 )
 
 const (
@@ -99,7 +100,7 @@ func (c *Client) Unary(
 		if !ok {
 			return err
 		}
-		if err := caller.Sleep(ctx, wait); err != nil {
+		if err := sleep.For(ctx, wait); err != nil {
 			return ended(err)
 		}
 	}

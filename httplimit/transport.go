@@ -11,6 +11,7 @@ import (
 
 	"github.com/brimgo/brim"
 	"github.com/brimgo/brim/internal/caller"
+	"github.com/brimgo/brim/internal/sleep"
 )
 
 const (
@@ -125,7 +126,7 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		}
 		wait -= t.discard(resp.Body)
 		r = again
-		if err := caller.Sleep(r.Context(), wait); err != nil {
+		if err := sleep.For(r.Context(), wait); err != nil {
 			closeBody(r)
 			return nil, err
 		}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/brimgo/brim"
 	"github.com/brimgo/brim/internal/duration"
+	"github.com/brimgo/brim/internal/sleep"
 )
 
 // The exit statuses of a command that could not be run, as shells and env define them.
@@ -89,12 +90,8 @@ func (a *app) enter(ctx context.Context, b brim.Bucket, n float64, longest time.
 		}
 		// When the amount would fit, another call may come first. The next refusal then has a new
 		// wait.
-		timer := time.NewTimer(st.RetryAfter)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
-			return ctx.Err()
+		if err := sleep.For(ctx, st.RetryAfter); err != nil {
+			return err
 		}
 	}
 }

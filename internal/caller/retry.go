@@ -37,15 +37,3 @@ func (r Retry) Wait(ctx context.Context, n int, after time.Duration) (time.Durat
 	}
 	return after + rand.N(spread+1), true
 }
-
-// Sleep waits for d, or until the context ends.
-func Sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}

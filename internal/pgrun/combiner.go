@@ -15,6 +15,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/brimgo/brim/internal/combine"
+	"github.com/brimgo/brim/internal/sleep"
 	"github.com/brimgo/brim/store"
 )
 
@@ -91,7 +92,7 @@ func NewCombiner[Q, A any](
 		&combine.Options{
 			MaxBatch: b.MaxBatch, Grace: grace,
 			Before: func(int) error {
-				_ = sleep(c.closed, c.pause) // Close ends it
+				_ = sleep.For(c.closed, c.pause) // Close ends it
 				return c.lanes[last].acquire()
 			},
 			After:   func(int) { c.lanes[last].release() },

@@ -10,6 +10,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/brimgo/brim/internal/sleep"
 	"github.com/brimgo/brim/store"
 )
 
@@ -252,19 +253,4 @@ func (l *Lane) disconnect() {
 
 // backoff waits before the nth retry, with full jitter: two callers that collided come back at
 // different times.
-func backoff(ctx context.Context, n int) error { return sleep(ctx, rand.N(10*time.Millisecond<<n)) }
-
-// sleep waits, at most until ctx ends.
-func sleep(ctx context.Context, d time.Duration) error {
-	if d <= 0 {
-		return nil
-	}
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
+func backoff(ctx context.Context, n int) error { return sleep.For(ctx, rand.N(10*time.Millisecond<<n)) }
