@@ -285,9 +285,20 @@ func TestInternals(t *testing.T) {
 			t.Errorf("%s says that %s has %s", page, file, pattern)
 		}
 	}
-	for _, page := range []string{"architecture", "engine", "postgres", "spend", "testing"} {
-		page = "docs/internals/" + page + ".md"
+	pages, err := filepath.Glob("docs/internals/*.md")
+	noError(t, err)
+	for _, page := range pages {
 		text := read(t, page)
+		sections := strings.Split(text, "\n## ")
+		last := sections[len(sections)-1]
+		if !strings.HasPrefix(last, "To change\n") {
+			t.Errorf("%s does not end with the section To change", page)
+		}
+		for _, m := range regexp.MustCompile("`([\\w.]*/?[\\w./]+)`").FindAllStringSubmatch(last, -1) {
+			if _, err := os.Stat(m[1]); err != nil && strings.ContainsAny(m[1], "/") {
+				t.Errorf("%s: %v", page, err)
+			}
+		}
 		for _, m := range regexp.MustCompile(`\[(Test\w+)\]\((\S+_test\.go)\)`).FindAllStringSubmatch(text, -1) {
 			is(page, filepath.Join(filepath.Dir(page), m[2]), `(?m)^func `+m[1]+`\(t `)
 		}
