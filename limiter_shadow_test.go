@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/brimgo/brim"
+	"github.com/brimgo/brim/internal/differ"
 	"github.com/brimgo/brim/store"
 )
 
@@ -152,8 +153,8 @@ func TestShadowErrors(t *testing.T) {
 						want = append(want, "other 1 "+test.told.Error())
 					}
 					for _, st := range states {
-						if empty := (brim.State{Capacity: 10, LeakRate: 1, Accepted: true, Estimate: true}); st != empty {
-							t.Errorf("%+v; want %+v", st, empty)
+						if d := differ.Fields(st, brim.State{Capacity: 10, LeakRate: 1, Accepted: true, Estimate: true}); d != "" {
+							t.Error(d)
 						}
 					}
 				}
@@ -239,8 +240,8 @@ func TestShadowDecidesAsTheLimit(t *testing.T) {
 				want[j].Accepted = true
 			}
 		}
-		if err != nil || errShadow != nil || !reflect.DeepEqual(states, want) {
-			t.Fatalf("call %d: %+v, %v; want %+v, %v", i, states, errShadow, want, err)
+		if d := differ.Fields(states, want); err != nil || errShadow != nil || d != "" {
+			t.Fatalf("call %d: %v, want %v\n%s", i, errShadow, err, d)
 		}
 	}
 	if len(got) != refused || refused < 1000 {

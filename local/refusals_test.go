@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/brimgo/brim/internal/differ"
 	"github.com/brimgo/brim/local"
 	"github.com/brimgo/brim/store"
 )
@@ -72,7 +73,7 @@ func TestRefusalsFlood(t *testing.T) {
 				n := c.n(r)
 				got, want := try(t, s, b, n), try(t, alone, b, n)
 				if got.Accepted != want.Accepted || got.RetryAfter != want.RetryAfter {
-					t.Fatalf("%v units: %+v, but the store alone answers %+v", n, got, want)
+					t.Fatalf("%v units, against the answer of the store alone:\n%s", n, differ.Fields(got, want))
 				}
 				if got.Accepted {
 					accepted++

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"unsafe"
 
+	"github.com/brimgo/brim/internal/differ"
 	"github.com/brimgo/brim/store"
 )
 
@@ -48,8 +49,9 @@ func TestTable(t *testing.T) {
 				key := keys[r.IntN(len(keys))]
 				change(t, &table, model, r, key, step)
 				rec, found := lookup(&table, key)
-				if want, ok := model[key]; found != ok || rec != want {
-					t.Fatalf("step %d: found %v, %v; want %v, %v: %s", step, rec, found, want, ok, test.why)
+				want, ok := model[key]
+				if d := differ.Fields(rec, want); found != ok || d != "" {
+					t.Fatalf("step %d: found %v, want %v: %s\n%s", step, found, ok, test.why, d)
 				}
 				if step%97 == 0 {
 					same(t, &table, model)
@@ -126,16 +128,18 @@ func same(t *testing.T, table *table, model map[string]store.Record) {
 	seen := 0
 	table.each(func(key []byte, r store.Record) {
 		seen++
-		if want, ok := model[string(key)]; !ok || r != want {
-			t.Fatalf("the table contains %q with %v; want %v, %v", key, r, want, ok)
+		want, ok := model[string(key)]
+		if d := differ.Fields(r, want); !ok || d != "" {
+			t.Fatalf("the table contains %q, and the model %v:\n%s", key, ok, d)
 		}
 	})
 	if seen != len(model) || table.live != len(model) {
 		t.Fatalf("the table lists %d and counts %d; want %d", seen, table.live, len(model))
 	}
 	for key, want := range model {
-		if r, found := lookup(table, key); !found || r != want {
-			t.Fatalf("find %q = %v, %v; want %v", key, r, found, want)
+		r, found := lookup(table, key)
+		if d := differ.Fields(r, want); !found || d != "" {
+			t.Fatalf("find %q: %v\n%s", key, found, d)
 		}
 	}
 	if table.keys.used > 2*(liveBytes(model)+pageSize) {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/brimgo/brim/internal/differ"
 	"github.com/brimgo/brim/internal/pgrun"
 	"github.com/brimgo/brim/internal/pgtest"
 	"github.com/brimgo/brim/migrations"
@@ -84,8 +85,8 @@ func TestTriesAnswerAsStore(t *testing.T) {
 						t.Fatal(err)
 					}
 					accepted, refused = accepted || want.Accepted, refused || !want.Accepted
-					if answered && req.Out != want {
-						t.Errorf("%s, %s: %v gets %+v; package store says %+v", c.why, name, req.In.Amount, req.Out, want)
+					if d := differ.Fields(req.Out, want); answered && d != "" {
+						t.Errorf("%s, %s: the answer to %v differs from that of package store:\n%s", c.why, name, req.In.Amount, d)
 					}
 				}
 				if !answered && (!refused || reach > alone && !accepted) {

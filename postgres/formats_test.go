@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/brimgo/brim/internal/differ"
 	"github.com/brimgo/brim/internal/pgtest"
 	"github.com/brimgo/brim/migrations"
 	"github.com/brimgo/brim/postgres"
@@ -61,8 +62,8 @@ func TestSchemasOfEarlierVersions(t *testing.T) {
 			}
 			for _, e := range page {
 				want := written[e.Key].State(store.Limit{}, writtenAt.Add(2*time.Second).UnixMicro(), store.DefaultMaxSkew)
-				if e.State != want {
-					t.Errorf("%q: %+v, want %+v", e.Key, e.State, want)
+				if d := differ.Fields(e.State, want); d != "" {
+					t.Errorf("%q:\n%s", e.Key, d)
 				}
 			}
 			// The bucket takes fills as before.

@@ -3,13 +3,13 @@ package postgres_test
 import (
 	"fmt"
 	"math/rand/v2"
-	"reflect"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/brimgo/brim/internal/differ"
 	"github.com/brimgo/brim/internal/pgtest"
 	"github.com/brimgo/brim/internal/seed"
 	"github.com/brimgo/brim/postgres"
@@ -43,8 +43,8 @@ func TestSettingsChangeNoAnswer(t *testing.T) {
 					describe, call := randomCall(rng)
 					want, err := call(t.Context(), usual)
 					got, errGot := call(t.Context(), hostile)
-					if !reflect.DeepEqual(got, want) || fmt.Sprint(err) != fmt.Sprint(errGot) {
-						t.Fatalf("%s, call %d, %s:\n%+v, %v; want\n%+v, %v", way, i, describe, got, errGot, want, err)
+					if d := differ.Fields(got, want); d != "" || fmt.Sprint(err) != fmt.Sprint(errGot) {
+						t.Fatalf("%s, call %d, %s: %v, want %v\n%s", way, i, describe, errGot, err, d)
 					}
 				}
 			}
@@ -75,13 +75,14 @@ func TestSettingsChangeNoAnswer(t *testing.T) {
 					}
 					callers.Wait()
 				}
-				if states[0] != states[1] {
-					t.Fatalf("round %d: %+v; want %+v", round, states[1], states[0])
+				if d := differ.Fields(states[1], states[0]); d != "" {
+					t.Fatalf("round %d:\n%s", round, d)
 				}
 			}
 
-			if want, got := list(t, usual.s, ""), list(t, hostile.s, ""); len(want) < 64 || !reflect.DeepEqual(got, want) {
-				t.Errorf("%+v; want %+v", got, want)
+			want := list(t, usual.s, "")
+			if d := differ.Fields(list(t, hostile.s, ""), want); len(want) < 64 || d != "" {
+				t.Errorf("of %d buckets:\n%s", len(want), d)
 			}
 			if want, got := found(t, usual.pool, usual.schema), found(t, hostile.pool, hostile.schema); got != want {
 				t.Errorf("Check finds %q; want %q", got, want)

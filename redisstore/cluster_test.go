@@ -14,6 +14,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/brimgo/brim/internal/differ"
 	"github.com/brimgo/brim/internal/redistest"
 	"github.com/brimgo/brim/store"
 )
@@ -128,8 +129,8 @@ func TestClusterOverSlots(t *testing.T) {
 						want, _, wantErr := rec.Fill(&op, now.UnixMicro(), store.DefaultMaxSkew)
 						got, err := s.Fill(t.Context(), op)
 						same := errors.Is(err, wantErr) || errors.Is(err, store.ErrInvalidAmount) && errors.Is(wantErr, store.ErrInvalidAmount)
-						if got != want || !same {
-							t.Errorf("%+v: %+v, %v; want %+v, %v", op, got, err, want, wantErr)
+						if d := differ.Fields(got, want); d != "" || !same {
+							t.Errorf("%+v: %v, want %v\n%s", op, err, wantErr, d)
 							return
 						}
 					}

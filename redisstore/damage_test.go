@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/brimgo/brim/internal/differ"
 	"github.com/brimgo/brim/internal/redistest"
 	"github.com/brimgo/brim/internal/seed"
 	"github.com/brimgo/brim/store"
@@ -60,8 +61,9 @@ func agree(t *testing.T, s *Store, raw string) bool {
 	if _, _, err := want.Fill(&op, s.o.Clock().UnixMicro(), s.o.MaxSkew); err != nil {
 		t.Fatal(err)
 	}
-	if got, ok := parse(left); !ok || got != want {
-		t.Fatalf("%q became %q, which is %+v; want %+v", raw, left, got, want)
+	got, ok := parse(left)
+	if d := differ.Fields(got, want); !ok || d != "" {
+		t.Fatalf("%q became %q, a bucket %v:\n%s", raw, left, ok, d)
 	}
 	return true
 }

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/brimgo/brim/internal/differ"
 )
 
 // everyRule has each kind of rule, and each way to change one.
@@ -55,8 +57,8 @@ func TestBudgetJSON(t *testing.T) {
 		t.Fatal(err)
 	}
 	got, err := same.check()
-	if err != nil || !reflect.DeepEqual(got, want) {
-		t.Errorf("%+v, %v; want %+v", got, err, want)
+	if d := differ.Fields(got, want); err != nil || d != "" {
+		t.Errorf("error %v:\n%s", err, d)
 	}
 	again, err := json.Marshal(same)
 	if err != nil || string(again) != string(text) {

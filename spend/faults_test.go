@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/brimgo/brim/internal/differ"
 	"github.com/brimgo/brim/spend"
 	"github.com/brimgo/brim/spend/ledger"
 	"github.com/brimgo/brim/store"
@@ -80,8 +81,8 @@ func TestRepeatedJobs(t *testing.T) {
 		wantEntries := fmt.Sprint(l.entries(t))
 		l, b = busyAccount(t)
 		got, err := call(t.Context(), b.With(&repeater{l}))
-		if !reflect.DeepEqual(got, want) || fmt.Sprint(err) != fmt.Sprint(wantErr) {
-			t.Errorf("%s in a repeated transaction: %+v, %v; want %+v, %v", name, got, err, want, wantErr)
+		if d := differ.Fields(got, want); d != "" || fmt.Sprint(err) != fmt.Sprint(wantErr) {
+			t.Errorf("%s in a repeated transaction: %v, want %v\n%s", name, err, wantErr, d)
 		}
 		if got := fmt.Sprint(l.entries(t)); got != wantEntries {
 			t.Errorf("%s in a repeated transaction left %s; want %s", name, got, wantEntries)

@@ -5,6 +5,8 @@ import (
 	"math"
 	"testing"
 	"time"
+
+	"github.com/brimgo/brim/internal/differ"
 )
 
 // FuzzFill fills a record with two valid operations, one after the other, and tests the
@@ -42,20 +44,20 @@ func checkFill(t *testing.T, r *Record, op Op, clock int64) {
 	ask.Mode = Ask
 	asked, askEffect, _ := r.Fill(&ask, clock, DefaultMaxSkew)
 	if *r != before || askEffect != 0 {
-		t.Fatalf("an Ask changed the record from %+v to %+v, effect %v", before, *r, askEffect)
+		t.Fatalf("an Ask changed the record, effect %v\n%s", askEffect, differ.Fields(*r, before))
 	}
 	st, effect, err := r.Fill(&op, clock, DefaultMaxSkew)
 	if op.Mode == IfFits && (asked.Accepted != st.Accepted || asked.RetryAfter != st.RetryAfter) {
-		t.Fatalf("an Ask answers %+v, and the fill %+v", asked, st)
+		t.Fatalf("an Ask, against the fill:\n%s", differ.Fields(asked, st))
 	}
 	if err != nil {
 		if !errors.Is(err, ErrNotHeld) || *r != before {
-			t.Fatalf("%v, and the record changed from %+v to %+v", err, before, *r)
+			t.Fatalf("%v, and the record changed:\n%s", err, differ.Fields(*r, before))
 		}
 		return
 	}
 	if effect&Write == 0 && *r != before {
-		t.Fatalf("effect %v without Write, but the record changed from %+v to %+v", effect, before, *r)
+		t.Fatalf("effect %v without Write, but the record changed:\n%s", effect, differ.Fields(*r, before))
 	}
 	if err := r.Validate(); err != nil {
 		t.Fatalf("%+v became %+v: %v", before, *r, err)
@@ -76,7 +78,7 @@ func checkFill(t *testing.T, r *Record, op Op, clock int64) {
 	case st.Accepted != (st.RetryAfter == 0):
 		t.Fatalf("%+v: want a RetryAfter if and only if the call is not Accepted", st)
 	case op.Mode == IfFits && !st.Accepted && effect&Skewed == 0 && *r != before:
-		t.Fatalf("a refusal changed the record from %+v to %+v", before, *r)
+		t.Fatalf("a refusal changed the record:\n%s", differ.Fields(*r, before))
 	case st.Accepted && math.Abs(st.Level-max(0, read.Level+op.Amount)) > 2*ulp:
 		t.Fatalf("an accepted amount of %v changed the level from %v to %v", op.Amount, read.Level, st.Level)
 	case st.Accepted && op.Mode != Always && n != 0 && read.Level+read.Held+n > op.Capacity:

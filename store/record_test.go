@@ -4,6 +4,8 @@ import (
 	"errors"
 	"testing"
 	"time"
+
+	"github.com/brimgo/brim/internal/differ"
 )
 
 const (
@@ -95,9 +97,8 @@ func TestFill(t *testing.T) {
 				t.Errorf("At = %v", got.At)
 			}
 			c.want.Capacity, c.want.LeakRate, c.want.At = c.op.Capacity, c.op.LeakRate, got.At
-			if got != c.want || effect != c.effect || r != c.after {
-				t.Errorf("\n got %+v, %v, %+v\nwant %+v, %v, %+v\nwhy: %s",
-					got, effect, r, c.want, c.effect, c.after, c.why)
+			if d := differ.Fields([]any{got, r}, []any{c.want, c.after}); d != "" || effect != c.effect {
+				t.Errorf("effect %v, want %v; the state and the record:\n%s\nwhy: %s", effect, c.effect, d, c.why)
 			}
 		})
 	}
@@ -173,8 +174,8 @@ func TestStateAfterASkew(t *testing.T) {
 		before := r
 		got := r.State(limit, at(c.clock), DefaultMaxSkew)
 		want := State{Level: 8, Capacity: 10, LeakRate: 1, At: toTime(at(c.at)), BlockedUntil: toTime(at(c.blocked))}
-		if got != want || r != before {
-			t.Errorf("%+v, want %+v; why: %s", got, want, c.why)
+		if d := differ.Fields([]any{got, r}, []any{want, before}); d != "" {
+			t.Errorf("the state and the record:\n%s\nwhy: %s", d, c.why)
 		}
 	}
 }

@@ -3,6 +3,8 @@ package store
 import (
 	"errors"
 	"testing"
+
+	"github.com/brimgo/brim/internal/differ"
 )
 
 // TestDecideUndoes: an error undoes the operations before it, also in the records.
@@ -15,7 +17,7 @@ func TestDecideUndoes(t *testing.T) {
 	if !errors.Is(res.Err, ErrNotHeld) || res.Accepted || effects[0]|effects[1] != 0 {
 		t.Errorf("%+v, %v; want ErrNotHeld and no effect", res, effects)
 	}
-	if after := [2]Record{a, b}; after != before {
-		t.Errorf("the records are %+v, and were %+v", after, before)
+	if d := differ.Fields([2]Record{a, b}, before); d != "" {
+		t.Errorf("the records have changed:\n%s", d)
 	}
 }

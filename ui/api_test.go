@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/brimgo/brim/internal/differ"
 	"github.com/brimgo/brim/internal/uiapi"
 	"github.com/brimgo/brim/store"
 )
@@ -62,8 +63,8 @@ func TestClient(t *testing.T) {
 			t.Fatal(err)
 		}
 		st, err := m.lim.StateOf(t.Context(), e.Key)
-		if err != nil || st != e.State() {
-			t.Errorf("%q: %+v, want %+v, %v", e.Key, e.State(), st, err)
+		if d := differ.Fields(e.State(), st); err != nil || d != "" {
+			t.Errorf("%q, error %v:\n%s", e.Key, err, d)
 		}
 		got = append(got, e.Key)
 	}

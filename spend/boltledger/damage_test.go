@@ -9,12 +9,12 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"reflect"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/brimgo/brim/bolt"
+	"github.com/brimgo/brim/internal/differ"
 	"github.com/brimgo/brim/spend"
 	"github.com/brimgo/brim/spend/boltledger"
 	"github.com/brimgo/brim/store"
@@ -177,13 +177,13 @@ func (m *sample) look(t *testing.T, o *opened, where string) (damaged, absent ma
 	}
 	for name, want := range m.usage {
 		usage, err := o.b.Remaining(ctx, name)
-		if !corrupt("account", "cards/"+name, err) && !reflect.DeepEqual(usage, want) {
-			t.Fatalf("%s: account %s has %+v, want %+v", where, name, usage, want)
+		if d := differ.Fields(usage, want); !corrupt("account", "cards/"+name, err) && d != "" {
+			t.Fatalf("%s: account %s:\n%s", where, name, d)
 		}
 		entries, err := history(ctx, o.b, name)
-		if !corrupt("account", "cards/"+name, err) && !reflect.DeepEqual(entries, m.histories[name]) &&
-			!damaged["account cards/"+name] {
-			t.Fatalf("%s: account %s has the history %+v, want %+v", where, name, entries, m.histories[name])
+		d := differ.Fields(entries, m.histories[name])
+		if !corrupt("account", "cards/"+name, err) && d != "" && !damaged["account cards/"+name] {
+			t.Fatalf("%s: the history of account %s:\n%s", where, name, d)
 		}
 	}
 	for i := range 2 * sampleRequests {
@@ -193,8 +193,8 @@ func (m *sample) look(t *testing.T, o *opened, where string) (damaged, absent ma
 			send = o.b.Authorize
 		}
 		d, err := send(ctx, r)
-		if !corrupt("request", r.ID, err) && !reflect.DeepEqual(d, m.decisions[r.ID]) {
-			t.Fatalf("%s: request %s is answered %+v, want %+v", where, r.ID, d, m.decisions[r.ID])
+		if diff := differ.Fields(d, m.decisions[r.ID]); !corrupt("request", r.ID, err) && diff != "" {
+			t.Fatalf("%s: the answer to request %s:\n%s", where, r.ID, diff)
 		}
 	}
 	return damaged, absent

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/brimgo/brim/internal/differ"
 	"github.com/brimgo/brim/internal/pgtest"
 	"github.com/brimgo/brim/internal/seed"
 	"github.com/brimgo/brim/migrations"
@@ -183,12 +183,12 @@ func TestPartition(t *testing.T) {
 	}
 	check()
 	want := migrations.Partitioned{Dropped: []string{"buckets_entries_plain", "e1"}}
-	if done := partition(t, pool, schema); !reflect.DeepEqual(done, want) || counted() != 4 {
-		t.Errorf("%+v, and %d rows; want %+v, and 4", done, counted(), want)
+	if d := differ.Fields(partition(t, pool, schema), want); d != "" || counted() != 4 {
+		t.Errorf("%d rows; want 4\n%s", counted(), d)
 	}
 	check()
-	if done := partition(t, pool, schema); !reflect.DeepEqual(done, migrations.Partitioned{}) {
-		t.Errorf("once more: %+v", done)
+	if d := differ.Fields(partition(t, pool, schema), migrations.Partitioned{}); d != "" {
+		t.Errorf("once more:\n%s", d)
 	}
 	clock = time.Date(2020, 1, 16, 0, 0, 0, 0, time.UTC) // it is wrong: the partition is gone
 	charge(old, "late")
@@ -207,8 +207,8 @@ func TestPartitionForever(t *testing.T) {
 		ranged(t, pgtest.Pool(t), schema, "2020-02-01", "2020-03-01")
 		run(t, pool, fmt.Sprintf("CREATE TABLE %[1]s.forever PARTITION OF %[1]s.buckets_entries FOR VALUES FROM ('2020-03-01 Z') TO (%[2]s)", schema, end))
 		want := migrations.Partitioned{Dropped: []string{"buckets_entries_plain", "e0"}}
-		if done := partition(t, pool, schema); !reflect.DeepEqual(done, want) {
-			t.Errorf("until %s: %+v; want %+v", end, done, want)
+		if d := differ.Fields(partition(t, pool, schema), want); d != "" {
+			t.Errorf("until %s:\n%s", end, d)
 		}
 	}
 }

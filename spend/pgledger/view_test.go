@@ -1,10 +1,10 @@
 package pgledger_test
 
 import (
-	"reflect"
 	"testing"
 	"time"
 
+	"github.com/brimgo/brim/internal/differ"
 	"github.com/brimgo/brim/internal/pgtest"
 	"github.com/brimgo/brim/postgres"
 	"github.com/brimgo/brim/spend"
@@ -70,8 +70,8 @@ func TestView(t *testing.T) {
 		if e.At, e.Dated = at.UnixMicro(), dated.UnixMicro(); expires != nil {
 			e.Expires = expires.UnixMicro()
 		}
-		if !reflect.DeepEqual(e, w) {
-			t.Errorf("the view has\n%+v\nand the ledger\n%+v", e, w)
+		if d := differ.Fields(e, w); d != "" {
+			t.Errorf("entry %d of the view, against the ledger:\n%s", w.Seq, d)
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/brimgo/brim/internal/differ"
 	"github.com/brimgo/brim/spend"
 )
 
@@ -56,8 +57,8 @@ func (s *sequence) crossed(d spend.Decision) error {
 			}
 		}
 	}
-	if !slices.Equal(d.Crossed, want) {
-		return fmt.Errorf("the decision tells the shares %+v; want %+v", d.Crossed, want)
+	if diff := differ.Fields(d.Crossed, want); diff != "" {
+		return fmt.Errorf("the shares that the decision tells:\n%s", diff)
 	}
 	return nil
 }

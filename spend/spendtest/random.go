@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
-	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -13,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/brimgo/brim/internal/differ"
 	"github.com/brimgo/brim/internal/seed"
 	"github.com/brimgo/brim/spend"
 	"github.com/brimgo/brim/spend/ledger"
@@ -419,8 +419,8 @@ func (s *sequence) again() error {
 	}
 	want := x.first
 	want.Replayed = true
-	if !reflect.DeepEqual(d, want) {
-		return fmt.Errorf("retry: got %+v; want %+v", d, want)
+	if diff := differ.Fields(d, want); diff != "" {
+		return fmt.Errorf("retry of %+v:\n%s", x.request, diff)
 	}
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/brimgo/brim/internal/differ"
 	"github.com/brimgo/brim/spend"
 	"github.com/brimgo/brim/store"
 )
@@ -196,8 +197,9 @@ func prune(expired, requests int64) check {
 	return func(s *fixture) {
 		s.Helper()
 		want := spend.PruneResult{Expired: expired, Requests: requests}
-		if done, err := s.b.Prune(ctx); err != nil || done != want {
-			s.Errorf("Prune: %+v, %v; want %+v", done, err, want)
+		done, err := s.b.Prune(ctx)
+		if d := differ.Fields(done, want); err != nil || d != "" {
+			s.Errorf("Prune, error %v:\n%s", err, d)
 		}
 	}
 }

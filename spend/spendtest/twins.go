@@ -5,12 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/brimgo/brim/internal/differ"
 	"github.com/brimgo/brim/spend"
 	"github.com/brimgo/brim/spend/ledger"
 )
@@ -279,11 +279,12 @@ func (tw *twins) same(p int, r, planned request) error {
 		"after Prune": func() (spend.Decision, error) { return twin("p", tw.prune[p], r) },
 		"by a plan":   func() (spend.Decision, error) { return twin("q", tw.plans, planned) },
 	} {
-		switch d, oerr := other(); {
-		case fmt.Sprint(err) != fmt.Sprint(oerr):
+		d, oerr := other()
+		if fmt.Sprint(err) != fmt.Sprint(oerr) {
 			return fmt.Errorf("the error %s is %w; without, it is %w", name, cmp.Or(oerr, errNone), cmp.Or(err, errNone))
-		case !reflect.DeepEqual(kept, d):
-			return fmt.Errorf("the decision %s is\n%+v\nwithout, it is\n%+v", name, d, kept)
+		}
+		if diff := differ.Fields(d, kept); diff != "" {
+			return fmt.Errorf("the decision %s, against the one without:\n%s", name, diff)
 		}
 	}
 	for _, u := range kept.Remaining {
@@ -363,9 +364,8 @@ func (tw *twins) compare() error {
 				}
 				shown[i] = tw.plain(list)
 			}
-			if !reflect.DeepEqual(shown[0], shown[1]) {
-				return fmt.Errorf("process %d: the figures of account %s after Prune are\n%+v\nwithout, they are\n%+v",
-					p, account, shown[1], shown[0])
+			if d := differ.Fields(shown[1], shown[0]); d != "" {
+				return fmt.Errorf("process %d: the figures of account %s after Prune, against those without:\n%s", p, account, d)
 			}
 			if p != tw.plan[account] {
 				continue
@@ -374,9 +374,8 @@ func (tw *twins) compare() error {
 			if err := errors.Join(err, tw.plans.Verify(ctx, account)); err != nil {
 				return fmt.Errorf("plan %q, account %s: %w", plans[p], account, err)
 			}
-			if !reflect.DeepEqual(shown[0], tw.plain(list)) {
-				return fmt.Errorf("the figures of account %s by a plan are\n%+v\nby a process with these rules, they are\n%+v",
-					account, list, shown[0])
+			if d := differ.Fields(tw.plain(list), shown[0]); d != "" {
+				return fmt.Errorf("the figures of account %s by a plan, against those by a process with these rules:\n%s", account, d)
 			}
 		}
 	}

@@ -3,10 +3,10 @@ package spendtest
 import (
 	"cmp"
 	"fmt"
-	"reflect"
 	"slices"
 	"time"
 
+	"github.com/brimgo/brim/internal/differ"
 	"github.com/brimgo/brim/spend"
 )
 
@@ -169,8 +169,8 @@ func (s *sequence) listed(account string) error {
 			own = append(own, spend.RuleLimit{Rule: r.name, Amount: r.units(o.amount)})
 		}
 	}
-	if !reflect.DeepEqual(limits, own) {
-		return fmt.Errorf("limits of account %s: %+v; want %+v", account, limits, own)
+	if d := differ.Fields(limits, own); d != "" {
+		return fmt.Errorf("limits of account %s:\n%s", account, d)
 	}
 	return s.found()
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/brimgo/brim/internal/differ"
 	"github.com/brimgo/brim/store"
 )
 
@@ -97,8 +98,8 @@ func (r *runner) run(s step) {
 		}
 	}
 	if s.changesNothing() {
-		if after := entriesOf(r.t, r.st, r.prefix); !slices.EqualFunc(before, after, sameEntry) {
-			r.errorf("the call changed a bucket:\nbefore %+v\n after %+v", before, after)
+		if d := differ.Fields(entriesOf(r.t, r.st, r.prefix), before); d != "" {
+			r.errorf("the call changed the buckets:\n%s", d)
 		}
 	}
 }
@@ -136,19 +137,22 @@ func (r *runner) check(call string, limit store.Limit, got store.State, err erro
 		}
 		return
 	}
-	at := r.clock.now().Add(want.ahead)
-	var until time.Time
+	full := store.State{
+		Level: want.level, Held: want.held, Capacity: limit.Capacity, LeakRate: limit.LeakRate, Spilled: want.spilled,
+		Drained: want.drained, RetryAfter: want.retry, At: r.clock.now().Add(want.ahead), Accepted: want.accepted, Full: want.full,
+		Estimate: got.Estimate,
+	}
 	if want.blocked != 0 {
-		until = at.Add(want.blocked)
+		full.BlockedUntil = full.At.Add(want.blocked)
 	}
-	same := got.Accepted == want.accepted && got.Full == want.full &&
-		got.Level == want.level && got.Held == want.held && got.Spilled == want.spilled && got.Drained == want.drained &&
-		retryMatches(got.RetryAfter, want.retry) && got.At.Equal(at) && got.BlockedUntil.Equal(until)
-	if limit != (store.Limit{}) && (got.Capacity != limit.Capacity || got.LeakRate != limit.LeakRate) {
-		same = false
+	if limit == (store.Limit{}) {
+		full.Capacity, full.LeakRate = got.Capacity, got.LeakRate
 	}
-	if !same {
-		r.errorf("%s:\n got %+v\nwant %+v, at %v, blocked until %v, limit %v", call, got, want, at, until, limit)
+	if retryMatches(got.RetryAfter, want.retry) {
+		full.RetryAfter = got.RetryAfter
+	}
+	if d := differ.Fields(got, full); d != "" {
+		r.errorf("%s:\n%s", call, d)
 	}
 }
 
@@ -163,7 +167,7 @@ func (r *runner) checkRead(b store.Bucket, filled store.State) {
 	if err == nil && len(got) == 1 {
 		want.Estimate = got[0].Estimate // a wrapper may have answered the fill, or the read, from memory
 	}
-	if err != nil || len(got) != 1 || !sameEntry(store.Entry{State: got[0]}, store.Entry{State: want}) {
-		r.errorf("after the fill Read returns %+v, %v; want %+v", got, err, want)
+	if d := differ.Fields(got, []store.State{want}); err != nil || d != "" {
+		r.errorf("Read after the fill, error %v:\n%s", err, d)
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/brimgo/brim/internal/differ"
 	"github.com/brimgo/brim/store"
 )
 
@@ -199,21 +200,25 @@ func (d *driver) compare(t *rapid.T, op store.Op, got store.State, b modelBucket
 	if dec.drained != nil {
 		drained = dec.drained
 	}
-	var until time.Time
+	near := func(got float64, exact *big.Int) float64 {
+		if d.near(got, exact, b, op) {
+			return got
+		}
+		return approx(exact)
+	}
+	want := store.State{
+		Level: near(got.Level, level), Held: near(got.Held, b.held), Spilled: near(got.Spilled, dec.spilled),
+		Drained: near(got.Drained, drained), Capacity: op.Capacity, LeakRate: op.LeakRate, RetryAfter: got.RetryAfter,
+		At: time.UnixMicro(now), Accepted: dec.accepted, Full: dec.full, Estimate: got.Estimate,
+	}
 	if seen.until > now {
-		until = time.UnixMicro(seen.until)
+		want.BlockedUntil = time.UnixMicro(seen.until)
 	}
-	ok := got.Accepted == dec.accepted && d.near(got.Level, level, b, op) && d.near(got.Held, b.held, b, op) &&
-		d.near(got.Spilled, dec.spilled, b, op) && d.near(got.Drained, drained, b, op) && got.At.Equal(time.UnixMicro(now)) && got.BlockedUntil.Equal(until) &&
-		got.Capacity == op.Capacity && got.LeakRate == op.LeakRate
-	if got.Full != dec.full && !(d.in.inexact && d.nearRim(level, b, op)) {
-		ok = false
+	if d.in.inexact && d.nearRim(level, b, op) {
+		want.Full = got.Full
 	}
-	if !ok {
-		t.Fatalf("%+v at %d:\n got %+v\nwant level %v, held %v, spilled %v, drained %v, accepted %v, full %v, at %v, blocked "+
-			"until %v",
-			op, d.m.clock, got, approx(level), approx(b.held), approx(dec.spilled), approx(drained), dec.accepted, dec.full,
-			time.UnixMicro(now).UTC(), until.UTC())
+	if diff := differ.Fields(got, want); diff != "" {
+		t.Fatalf("%+v at %d:\n%s", op, d.m.clock, diff)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/brimgo/brim/internal/differ"
 	"github.com/brimgo/brim/store"
 )
 
@@ -59,7 +60,7 @@ func (s *suite) waits(t *testing.T) {
 			question.Mode = store.Ask
 			asked, got := fill(question, j%3 == 1), fill(op, j%2 == 1)
 			if asked.Accepted != got.Accepted || !sameWait(asked, got, asked.RetryAfter) || asked.Full {
-				t.Errorf("%+v:\n asked %+v\nfilled %+v\nwhy: %s", op, asked, got, why)
+				t.Errorf("%+v: the answer to the question, against that to the fill:\n%s\nwhy: %s", op, differ.Fields(asked, got), why)
 			}
 			if got.Accepted {
 				accepted++

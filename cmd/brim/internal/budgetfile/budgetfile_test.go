@@ -2,12 +2,12 @@ package budgetfile
 
 import (
 	"errors"
-	"reflect"
 	"strings"
 	"testing"
 	"time"
 	_ "time/tzdata" // every machine must have the time zones
 
+	"github.com/brimgo/brim/internal/differ"
 	"github.com/brimgo/brim/spend"
 	"github.com/brimgo/brim/spend/memledger"
 )
@@ -54,8 +54,8 @@ func TestGood(t *testing.T) {
 	}
 	want := spend.Calendar("day", spend.Money{Minor: 20000, Currency: "EUR"}, spend.Week, berlin).
 		WeekStarting(time.Sunday).MonthStarting(15).DayStarting(4 * time.Hour)
-	if !reflect.DeepEqual(f.Budget.Rules[1], want) {
-		t.Errorf("got %+v, want %+v", f.Budget.Rules[1], want)
+	if d := differ.Fields(f.Budget.Rules[1], want); d != "" {
+		t.Error(d)
 	}
 	l := memledger.New(nil)
 	b, err := spend.New(l, f.Budget, &f.Options)
