@@ -141,9 +141,9 @@ func TestConnectionLost(t *testing.T) {
 		t.Fatal(err)
 	}
 	done := make(chan error, 1)
-	go func() { done <- Down(t.Context(), pool, o) }()
+	go func() { done <- Down(ctxFor(t, time.Minute), pool, o) }()
 	kill := `SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
-		WHERE wait_event_type = 'Lock' AND query LIKE '%DROP TABLE%'||{{'schema'}}||'%' AND pid <> pg_backend_pid()`
+		WHERE wait_event_type = 'Lock' AND query LIKE '%'||{{'schema'}}||'%' AND pid <> pg_backend_pid()`
 	for scalar[int](t, pool, o, kill) == 0 {
 		select {
 		case err := <-done:

@@ -103,7 +103,7 @@ func Schema(t testing.TB) string {
 	t.Helper()
 	url, name := URL(t), "test_"+strings.ToLower(rand.Text())
 	t.Cleanup(func() {
-		if err := execute(url, "DROP SCHEMA IF EXISTS "+name+" CASCADE"); err != nil {
+		if err := execute(url, "DROP SCHEMA IF EXISTS "+name+" CASCADE", patience(t)); err != nil {
 			t.Errorf("pgtest: dropping the schema: %v", err)
 		}
 	})
@@ -113,17 +113,16 @@ func Schema(t testing.TB) string {
 // Execute runs statements without arguments on the shared server as its superuser.
 func Execute(t testing.TB, sql string) {
 	t.Helper()
-	if err := execute(URL(t), sql); err != nil {
+	if err := execute(URL(t), sql, time.Minute); err != nil {
 		t.Fatalf("pgtest: %v", err)
 	}
 }
 
-func execute(url, sql string) error {
-	// A test that has failed may have left a transaction open.
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
+func execute(url, sql string, bound time.Duration) error {
 	admin.Lock()
 	defer admin.Unlock()
+	ctx, cancel := context.WithTimeout(context.Background(), bound)
+	defer cancel()
 	if admin.conn == nil || admin.conn.IsClosed() {
 		conn, err := pgx.Connect(ctx, url)
 		if err != nil {
@@ -146,11 +145,12 @@ func PoolAt(t testing.TB, url string, change ...func(*pgxpool.Config)) *pgxpool.
 	for _, f := range change {
 		f(config)
 	}
+	sessions := track(config)
 	pool, err := pgxpool.NewWithConfig(t.Context(), config)
 	if err != nil {
 		t.Fatalf("pgtest: %v", err)
 	}
-	t.Cleanup(pool.Close)
+	t.Cleanup(func() { sessions.close(t, pool, patience(t)) })
 	return pool
 }
 

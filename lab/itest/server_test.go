@@ -14,6 +14,8 @@ import (
 	"github.com/moby/moby/api/types/container"
 	"github.com/testcontainers/testcontainers-go"
 	"github.com/testcontainers/testcontainers-go/wait"
+
+	"github.com/brimgo/brim/internal/pgtest"
 )
 
 // forEachVersion runs test with each version of a server, one after the other. It skips
@@ -100,26 +102,18 @@ func address(t *testing.T, c testcontainers.Container, inside string) string {
 // pool returns a pool that ends with t. Its new connections go to the server's current address.
 func (s *server) pool(t *testing.T) *pgxpool.Pool {
 	t.Helper()
-	config, err := pgxpool.ParseConfig("postgres://postgres@" + *s.addr.Load() + "/postgres?sslmode=disable")
-	if err != nil {
-		t.Fatal(err)
-	}
-	config.MaxConns = 16
-	config.BeforeConnect = func(_ context.Context, c *pgx.ConnConfig) error {
-		host, port, err := net.SplitHostPort(*s.addr.Load())
-		if err != nil {
+	return pgtest.PoolAt(t, "postgres://postgres@"+*s.addr.Load()+"/postgres?sslmode=disable", func(config *pgxpool.Config) {
+		config.MaxConns = 16
+		config.BeforeConnect = func(_ context.Context, c *pgx.ConnConfig) error {
+			host, port, err := net.SplitHostPort(*s.addr.Load())
+			if err != nil {
+				return err
+			}
+			n, err := strconv.ParseUint(port, 10, 16)
+			c.Host, c.Port = host, uint16(n)
 			return err
 		}
-		n, err := strconv.ParseUint(port, 10, 16)
-		c.Host, c.Port = host, uint16(n)
-		return err
-	}
-	pool, err := pgxpool.NewWithConfig(t.Context(), config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(pool.Close)
-	return pool
+	})
 }
 
 // crash kills the server and starts it again. It returns when the server answers.

@@ -81,10 +81,7 @@ func newPostgresRig(t *testing.T, setting string, d defect) *rig {
 	}
 	connect := func(url, settings string) *pgxpool.Pool {
 		// No server crashes here, so commits need not wait for the disk.
-		pool, err := pgxpool.New(t.Context(), url+"&synchronous_commit=off"+settings)
-		must(err)
-		t.Cleanup(pool.Close)
-		return pool
+		return pgtest.PoolAt(t, url+"&synchronous_commit=off"+settings)
 	}
 	r := newRig(t, pgtest.URL(t))
 	name, mode := "cut_"+schema, ""

@@ -164,6 +164,7 @@ func TestWith(t *testing.T) {
 	var a ledger.Account
 	tx, err := db.Begin(true)
 	must(t, err)
+	t.Cleanup(func() { _ = tx.Rollback() }) // the end of the file waits for it, also after a failure
 	j := l.With(tx)
 	must(t, j.Decide(ctx, charge("card", "r1")))
 	own := errors.New("a job's own")

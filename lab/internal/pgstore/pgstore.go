@@ -16,11 +16,7 @@ import (
 func New(t testing.TB, o postgres.Options) (*pgxpool.Pool, *postgres.Store) {
 	t.Helper()
 	o.Schema = pgtest.Schema(t)
-	pool, err := pgxpool.New(t.Context(), pgtest.With(t, "search_path="+o.Schema))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(pool.Close)
+	pool := pgtest.PoolAt(t, pgtest.With(t, "search_path="+o.Schema))
 	if err := migrations.Up(t.Context(), pool, &migrations.Options{Schema: o.Schema}); err != nil {
 		t.Fatal(err)
 	}
