@@ -145,6 +145,7 @@ func closing[C interface{ Close() error }](t testing.TB, client C) C {
 		if err := client.Close(); err != nil && !errors.Is(err, redis.ErrClosed) {
 			t.Errorf("redistest: %v", err)
 		}
+		driver.tell(t)
 	})
 	return client
 }

@@ -5,11 +5,13 @@
 //
 // If BRIM_TEST_POSTGRES holds a URL, the tests use the server at that URL. Otherwise cmd starts a
 // server and stops it at the end. Each -c is a line of configuration for that server, "-c
-// fsync=off" for instance. If the command fails, cmd prints the waits that the server's log tells of:
-// for locks, slow statements and the disk. On an interrupt, cmd interrupts the command and cleans up.
+// fsync=off" for instance. If the command fails, and its output speaks of time that ran out, cmd prints
+// the waits that the server's log tells of: for locks, slow statements and the disk. On an interrupt,
+// cmd interrupts the command and cleans up.
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"flag"
@@ -17,6 +19,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"regexp"
 	"strings"
 	"syscall"
 
@@ -44,14 +47,14 @@ func run() (code int, err error) {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	env := os.Environ()
+	env, out := os.Environ(), &output{}
 	if os.Getenv("BRIM_TEST_POSTGRES") == "" {
 		server, more, launchErr := pgtest.LaunchFor(conf...)
 		if launchErr != nil {
 			return 1, launchErr
 		}
 		defer func() {
-			if code != 0 {
+			if code != 0 && out.late {
 				err = errors.Join(err, tell(server))
 			}
 			err = errors.Join(err, server.Close())
@@ -60,12 +63,29 @@ func run() (code int, err error) {
 	}
 	cmd := exec.CommandContext(ctx, flag.Arg(0), flag.Args()[1:]...)
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
-	cmd.Env, cmd.Stdin, cmd.Stdout, cmd.Stderr = env, os.Stdin, os.Stdout, os.Stderr
+	cmd.Env, cmd.Stdin, cmd.Stdout, cmd.Stderr = env, os.Stdin, out, os.Stderr
 	runErr := cmd.Run()
 	if exit := (*exec.ExitError)(nil); errors.As(runErr, &exit) {
 		code, runErr = max(exit.ExitCode(), 1), nil // -1 if a signal killed it
 	}
 	return code, runErr
+}
+
+// late matches a line of a test to which a wait of the server may have mattered.
+var late = regexp.MustCompile(`(?i)deadline|timeout|timed out|took |checked out|unavailable|unknown outcome`)
+
+// output passes the output of the tests on and looks for such lines.
+type output struct {
+	line []byte // the last one, as far as it is written
+	late bool
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.line = append(o.line, p...)
+	end := bytes.LastIndexByte(o.line, '\n') + 1
+	o.late = o.late || late.Match(o.line[:end])
+	o.line = append(o.line[:0], o.line[end:]...)
+	return os.Stdout.Write(p)
 }
 
 // tell prints the waits of the server: a test that ran out of time may have waited with them.
