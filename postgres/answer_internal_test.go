@@ -32,13 +32,20 @@ func ownTable(t *testing.T, o Options) (s *Store, pool *pgxpool.Pool, schema str
 }
 
 // TestTriesAnswerAsStore fills buckets by each statement for TryFillups. Each caller must get the
-// answer that package store gives to one caller after the other.
+// answer that package store gives to one caller after the other, and the row must be what package store
+// leaves: all columns, also those of the limit, which the calls change.
 func TestTriesAnswerAsStore(t *testing.T) {
 	clock := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	s, pool, schema := ownTable(t, Options{Clock: func() time.Time { return clock }})
 	// By the clock, each bucket has 2 units and 1 that is held.
 	limit := store.Limit{Capacity: 10, LeakRate: 1}
-	before := store.Record{Level: 3, Held: 1, Time: clock.Add(-time.Second).UnixMicro(), Limit: limit}
+	for _, old := range []store.Limit{{Capacity: 20, LeakRate: 1}, {Capacity: 10, LeakRate: 2}} {
+		before := store.Record{Level: 2 + old.LeakRate, Held: 1, Time: clock.Add(-time.Second).UnixMicro(), Limit: old}
+		t.Run(fmt.Sprint(old), func(t *testing.T) { triesAnswerAsStore(t, s, pool, schema, clock, limit, before) })
+	}
+}
+
+func triesAnswerAsStore(t *testing.T, s *Store, pool *pgxpool.Pool, schema string, clock time.Time, limit store.Limit, before store.Record) {
 	f := &filler{s: s}
 	for _, c := range []struct {
 		why     string
@@ -62,7 +69,7 @@ func TestTriesAnswerAsStore(t *testing.T) {
 				b := limit.For(fmt.Sprint("k", i))
 				if _, err := pool.Exec(t.Context(), "INSERT INTO "+schema+`.buckets
 					(key, level, held, atime, capacity, leak_rate) VALUES ($1, $2, $3, $4, $5, $6)`,
-					b.Key, before.Level, before.Held, time.UnixMicro(before.Time), b.Capacity, b.LeakRate); err != nil {
+					b.Key, before.Level, before.Held, time.UnixMicro(before.Time), before.Capacity, before.LeakRate); err != nil {
 					t.Fatal(err)
 				}
 				for _, n := range amounts {
@@ -72,6 +79,10 @@ func TestTriesAnswerAsStore(t *testing.T) {
 			rows, err := s.send(t.Context(), pool, f.sort(reqs), reach, nil)
 			if err != nil {
 				t.Fatalf("%s, %s: %v", c.why, name, err)
+			}
+			left, err := s.records(t.Context(), pool, []string{"k0", "k1", "k2"})
+			if err != nil {
+				t.Fatal(err)
 			}
 			for i, g := range f.tries {
 				if reach > alone && !rows[i].answered {
@@ -89,7 +100,16 @@ func TestTriesAnswerAsStore(t *testing.T) {
 						t.Errorf("%s, %s: the answer to %v differs from that of package store:\n%s", c.why, name, req.In.Amount, d)
 					}
 				}
-				if !answered && (!refused || reach > alone && !accepted) {
+				want := before
+				if rows[i].written {
+					want = rec
+				}
+				row, err := left.of(g.op().Key)
+				if d := differ.Fields(row, want); err != nil || d != "" {
+					t.Errorf("%s, %s: the row of %s, error %v:\n%s", c.why, name, g.op().Key, err, d)
+				}
+				// The refusal of a call with another rate writes, which needs a lock.
+				if !answered && (!refused || reach > alone && !accepted && before.LeakRate == limit.LeakRate) {
 					t.Errorf("%s, %s: a bucket was left open that has room for all or for none", c.why, name)
 				}
 			}
