@@ -23,7 +23,7 @@ func FuzzMeta(f *testing.F) {
 		return b
 	}
 	f.Add(page(4096, 4, 1), page(4096, 4, 2), uint16(16384), true)
-	f.Add(page(4096, 4, 1), page(512, 1, 2), uint16(16384), true)
+	f.Add(page(4096, 4, 1), page(1024, 1, 2), uint16(16384), true)
 	f.Add(page(4096, 1<<60, 1), page(4096, 1<<63, 2), uint16(16384), true)
 	f.Add(page(1<<31, 4, 1), page(0, 4, 2), uint16(100), true)
 	f.Add([]byte{}, []byte{1}, uint16(0), false)
@@ -50,7 +50,7 @@ func FuzzMeta(f *testing.F) {
 			}
 			return
 		}
-		if m.pageSize < 512 || m.pageSize > 1<<20 || m.high*uint64(m.pageSize) > uint64(size) {
+		if m.pageSize < 1024 || m.pageSize > 1<<20 || m.high > uint64(size)/uint64(m.pageSize) {
 			t.Errorf("%+v of a file of %d bytes", m, size)
 		}
 	})

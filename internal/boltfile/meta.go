@@ -78,8 +78,8 @@ func readMeta(r io.ReaderAt, size int64) (newest meta, err error) {
 		return newest, Damagef("its meta pages belong to commits %d and %d, which do not follow each other",
 			older.txid, newest.txid)
 	}
-	if want := int64(newest.high) * int64(newest.pageSize); newest.high > 1<<48 || size < want {
-		return newest, Damagef("it is cut short: %d bytes of %d", size, want)
+	if pages := uint64(size) / uint64(newest.pageSize); newest.high > pages {
+		return newest, Damagef("it is cut short: %d pages of %d", pages, newest.high)
 	}
 	return newest, nil
 }
@@ -103,7 +103,7 @@ func decodeMeta(b []byte) (m meta, err error) {
 		high:     order.Uint64(b[40:]),
 		txid:     order.Uint64(b[48:]),
 	}
-	if m.pageSize < 512 || m.pageSize > 1<<20 {
+	if m.pageSize < 1<<10 || m.pageSize > 1<<20 || m.pageSize&(m.pageSize-1) != 0 {
 		return m, Damagef("a page size of %d makes no sense", m.pageSize)
 	}
 	return m, nil

@@ -16,6 +16,7 @@ type counted struct {
 	*Table
 	totals  []byte // stored; nil if the table has no meta bucket, or no totals in it
 	inMeta  bool   // the meta bucket has a value
+	badMeta bool   // one of them is damaged
 	found   Totals
 	damaged []Sum    // of the damaged values, as they are stored
 	keys    []string // of the damaged values
@@ -40,6 +41,9 @@ func (c *Verifier) Visit(bucket, key, value []byte) {
 	if name, ok := bytes.CutSuffix(bucket, []byte(metaSuffix)); ok {
 		t := c.of(name)
 		t.inMeta = true
+		if _, ok := t.OpenMeta(key, value); !ok {
+			t.badMeta = true
+		}
 		if bytes.Equal(key, totalsKey) {
 			t.totals = bytes.Clone(value)
 		}
@@ -74,6 +78,9 @@ func (t *counted) judge() error {
 	totals, err := t.DecodeTotals(t.totals)
 	if err != nil {
 		return err
+	}
+	if t.badMeta {
+		return Damagef("a value of the bucket %q does not match its checksum", t.meta)
 	}
 	if _, _, ok := totals.compare(&t.found, t.damaged); !ok {
 		return Damagef("in the bucket %q, %d values were found where %d with other contents belong",

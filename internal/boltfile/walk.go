@@ -2,6 +2,7 @@ package boltfile
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"io"
 )
@@ -13,6 +14,8 @@ type walker struct {
 	meta meta
 	seen []uint64 // a bit for every page that was referred to so far
 	buf  []byte   // the page last read
+	// leaves is the level of the leaf pages of the bucket, 0 before the first.
+	leaves int
 	// visit is called with every key and value, and the name of their bucket.
 	visit func(bucket, key, value []byte)
 }
@@ -85,97 +88,68 @@ func (w *walker) page(id uint64) ([]byte, error) {
 }
 
 // bucket visits the bucket whose root page is id.
-func (w *walker) bucket(id uint64, name []byte) error { return w.tree(id, name, nil, nil, 0) }
+func (w *walker) bucket(id uint64, name []byte) error {
+	defer func(leaves int) { w.leaves = leaves }(w.leaves)
+	w.leaves = 0
+	return w.tree(id, name, nil, nil, 1)
+}
 
-// tree visits the pages below page id. Their keys lie from low up to, but not including, high. A
-// nil bound does not limit them.
-func (w *walker) tree(id uint64, bucket, low, high []byte, depth int) error {
-	if depth > maxDepth {
-		return Damagef("pages refer to one another without end")
-	}
+// tree visits the pages below page id, which is at a level of its bucket. Their keys begin with low,
+// and end before high. A nil bound does not limit them.
+func (w *walker) tree(id uint64, bucket, low, high []byte, level int) error {
 	p, err := w.page(id)
 	if err != nil {
 		return err
 	}
 	switch flags := order.Uint16(p[8:]); flags {
 	case leafPage:
+		if level != cmp.Or(w.leaves, level) {
+			return Damagef("page %d is at another level than the leaf pages before it", id)
+		}
+		w.leaves = level
 		if bucket == nil { // the entries are buckets: reading their pages overwrites p
 			p = bytes.Clone(p)
 		}
-		return w.leaf(p, bucket, low, high)
+		return w.leaf(p, w.meta.pageSize, bucket, low, high)
 	case branchPage:
-		return w.branch(bytes.Clone(p), bucket, low, high, depth)
+		if level == maxDepth {
+			return Damagef("pages refer to one another without end")
+		}
+		return w.branch(bytes.Clone(p), bucket, low, high, level)
 	default:
 		return Damagef("page %d is of kind %#x, which does not belong there", id, flags)
 	}
 }
 
-func (w *walker) branch(p, bucket, low, high []byte, depth int) error {
-	count := int(order.Uint16(p[10:]))
-	keys, children := make([][]byte, count), make([]uint64, count)
-	for i := range count {
-		entry := int64(pageHeader + i*elementSize)
-		e, ok := part(p, entry, elementSize)
-		if ok {
-			keys[i], ok = part(p, entry+int64(order.Uint32(e)), int64(order.Uint32(e[4:])))
-			children[i] = order.Uint64(e[8:])
-		}
-		if !ok {
-			return Damagef("an entry of a branch page lies outside of it")
-		}
+func (w *walker) branch(p, bucket, low, high []byte, level int) error {
+	var keys [][]byte
+	var children []uint64
+	err := entries(p, w.meta.pageSize, low, high, func(header, key, _ []byte) error {
+		keys, children = append(keys, key), append(children, order.Uint64(header[8:]))
+		return nil
+	})
+	if err == nil && len(keys) < 2 { // bbolt merges a page with its neighbor
+		err = Damagef("a branch page has too few entries: %d", len(keys))
 	}
-	if count == 0 {
-		return Damagef("a branch page is empty")
+	keys = append(keys, high)
+	for i := 0; i < len(children) && err == nil; i++ {
+		err = w.tree(children[i], bucket, keys[i], keys[i+1], level+1)
 	}
-	for i, last := range append([][]byte{nil}, keys[:count-1]...) {
-		if err := ordered(last, keys[i], low, high); err != nil {
-			return err
-		}
-	}
-	for i := range count {
-		end := high
-		if i+1 < count {
-			end = keys[i+1]
-		}
-		if err := w.tree(children[i], bucket, keys[i], end, depth+1); err != nil {
-			return err
-		}
-	}
-	return nil
+	return err
 }
 
-func (w *walker) leaf(p, bucket, low, high []byte) error {
-	count := int(order.Uint16(p[10:]))
-	var last []byte
-	for i := range count {
-		entry := int64(pageHeader + i*elementSize)
-		e, ok := part(p, entry, elementSize)
-		if !ok {
-			return Damagef("an entry of a leaf page lies outside of it")
-		}
-		flags, at := order.Uint32(e), entry+int64(order.Uint32(e[4:]))
-		keySize := int64(order.Uint32(e[8:]))
-		key, ok := part(p, at, keySize)
-		value, ok2 := part(p, at+keySize, int64(order.Uint32(e[12:])))
-		if !ok || !ok2 {
-			return Damagef("an entry of a leaf page lies outside of it")
-		}
-		if err := ordered(last, key, low, high); err != nil {
-			return err
-		}
-		last = key
-		switch {
+func (w *walker) leaf(p []byte, unit int, bucket, low, high []byte) error {
+	return entries(p, unit, low, high, func(header, key, value []byte) error {
+		switch flags := order.Uint32(header); {
 		case flags == 0 && bucket != nil:
 			w.visit(bucket, key, value)
 		case flags == bucketElement && bucket == nil: // brim has no bucket in a bucket
-			if err := w.nested(key, value); err != nil {
-				return err
-			}
+			return w.nested(key, value)
 		default:
 			return Damagef("an entry of a leaf page is of kind %#x, which does not belong there", flags)
 		}
-	}
-	return nil
+		return nil
+	})
 }
 
 // nested visits a bucket of the root page.
@@ -183,15 +157,65 @@ func (w *walker) nested(name, value []byte) error {
 	if len(value) < inBucketSize {
 		return Damagef("a bucket's header is cut short")
 	}
-	if root := order.Uint64(value); root != 0 {
+	root, p := order.Uint64(value), value[inBucketSize:]
+	switch {
+	case root != 0 && len(p) == 0:
 		return w.bucket(root, name)
-	}
-	p := value[inBucketSize:]
-	if len(p) < pageHeader || order.Uint16(p[8:]) != leafPage {
+	case root != 0:
+		return Damagef("a bucket's header is followed by %d bytes", len(p))
+	// A number in the header would be that of a page which bbolt frees when the bucket grows.
+	case len(p) < pageHeader || order.Uint64(p) != 0 || order.Uint16(p[8:]) != leafPage || order.Uint32(p[12:]) != 0:
 		return Damagef("a small bucket's page is not one")
 	}
-	return w.leaf(p, name, nil, nil)
+	return w.leaf(p, 1, name, nil, nil)
 }
+
+// entries calls fn with the header, the key and the value of each entry of a page. It checks that the
+// page is exactly as bbolt writes it. The headers come first, and then the keys and values in the same
+// order and without a gap. The page has as many units of bytes as it needs. The keys are in order. The
+// first is low, which is the key of the page in the page above, and the last is below high. A nil bound
+// does not limit them.
+func entries(p []byte, unit int, low, high []byte, fn func(header, key, value []byte) error) error {
+	leaf, count := order.Uint16(p[8:]) == leafPage, int(order.Uint16(p[10:]))
+	size := int64(len(p))
+	end := int64(pageHeader + count*elementSize) // of the keys and values so far
+	if end > size || count == 0 && low != nil {
+		return Damagef("a page cannot have %d entries", count)
+	}
+	var last []byte
+	for i := range count {
+		begin := int64(pageHeader + i*elementSize)
+		header := p[begin : begin+elementSize]
+		sizes, valueSize := header, int64(0)
+		if leaf {
+			sizes, valueSize = header[4:], int64(order.Uint32(header[12:]))
+		}
+		position, keySize := int64(order.Uint32(sizes)), int64(order.Uint32(sizes[4:]))
+		if begin+position != end || keySize+valueSize > size-end {
+			return Damagef("entry %d of a page does not lie behind the one before in it", i)
+		}
+		key := p[end : end+keySize : end+keySize]
+		end += keySize
+		value := p[end : end+valueSize : end+valueSize]
+		end += valueSize
+		if bytes.Compare(last, key) >= 0 || i == 0 && low != nil && !bytes.Equal(key, low) {
+			return errOrder
+		}
+		last = key
+		if err := fn(header, key, value); err != nil {
+			return err
+		}
+	}
+	switch {
+	case high != nil && bytes.Compare(last, high) >= 0:
+		return errOrder
+	case size-end >= int64(unit):
+		return Damagef("the entries of a page end %d bytes before it", size-end)
+	}
+	return nil
+}
+
+var errOrder = Damagef("keys are out of order, or differ from those in the page above")
 
 // freelist marks the pages that are free.
 func (w *walker) freelist() error {
@@ -213,24 +237,6 @@ func (w *walker) freelist() error {
 		if err := w.mark(order.Uint64(p[at+8*i:]), 1); err != nil {
 			return err
 		}
-	}
-	return nil
-}
-
-// part returns n bytes of p from at on, if p has them.
-func part(p []byte, at, n int64) ([]byte, bool) {
-	if at > int64(len(p)) || n > int64(len(p))-at {
-		return nil, false
-	}
-	return p[at : at+n : at+n], true
-}
-
-// ordered checks that key comes after last, and lies from low up to, but not including, high. A
-// nil bound does not limit it.
-func ordered(last, key, low, high []byte) error {
-	if len(key) == 0 || bytes.Compare(last, key) >= 0 || bytes.Compare(key, low) < 0 ||
-		high != nil && bytes.Compare(key, high) >= 0 {
-		return Damagef("keys are out of order")
 	}
 	return nil
 }

@@ -59,6 +59,18 @@ func (im *image) value(i int) []byte {
 // branch returns the root page of the bucket ours, which is a branch page.
 func (im *image) branch() []byte { return im.page(order.Uint64(im.value(0))) }
 
+// key returns the key of entry i of a branch page.
+func (im *image) key(page []byte, i int) []byte {
+	e := entry(page, i)
+	return e[order.Uint32(e):][:order.Uint32(e[4:])]
+}
+
+// leafKey returns the key of entry i of the first leaf page of ours.
+func (im *image) leafKey(i int) []byte {
+	e := entry(im.leaf(), i)
+	return e[order.Uint32(e[4:]):][:order.Uint32(e[8:])]
+}
+
 // leaf returns the first leaf page of ours.
 func (im *image) leaf() []byte { return im.page(order.Uint64(entry(im.branch(), 0)[8:])) }
 
@@ -91,22 +103,27 @@ func TestDamagedPages(t *testing.T) {
 		{"page number", func(im *image) { set64(im.leaf(), 1) }, "says that it is page 1"},
 		{"kind of page", func(im *image) { set16(im.leaf()[8:], freelistPage) }, "is of kind 0x10"},
 		{"overflow", func(im *image) { set32(im.leaf()[12:], 1<<31) }, "a reference to page"},
-		{"overflow into a used page", func(im *image) { set32(im.leaf()[12:], 1) }, "is in two places"},
+		{"overflow into a used page", func(im *image) { set32(im.leaf()[12:], 1) }, "bytes before it"},
 
-		{"empty branch", func(im *image) { set16(im.branch()[10:], 0) }, "a branch page is empty"},
+		{"empty branch", func(im *image) { set16(im.branch()[10:], 0) }, "too few entries: 0"},
 		{"branch with more entries than room", func(im *image) {
 			set16(im.branch()[10:], 0xFFFF)
-		}, "branch page lies outside"},
-		{"position in a branch", func(im *image) { set32(entry(im.branch(), 0), 1<<31) }, "branch page lies outside"},
+		}, "cannot have 65535 entries"},
+		{"branch with an entry more", func(im *image) {
+			set16(im.branch()[10:], order.Uint16(im.branch()[10:])+1)
+		}, "entry 0 of a page does not lie"},
+		{"position in a branch", func(im *image) { set32(entry(im.branch(), 0), 1<<31) }, "entry 0 of a page does not lie"},
 		{"position that wraps around", func(im *image) {
 			set32(entry(im.branch(), 0), 0xFFFFFFF0)
-		}, "branch page lies outside"},
+		}, "entry 0 of a page does not lie"},
 		{"size of a key in a branch", func(im *image) {
 			set32(entry(im.branch(), 0)[4:], 1<<31)
-		}, "branch page lies outside"},
-		{"order in a branch", func(im *image) {
-			copy(entry(im.branch(), 1), entry(im.branch(), 0)[:8])
-		}, "out of order"},
+		}, "entry 0 of a page does not lie"},
+		{"order in a branch", func(im *image) { im.key(im.branch(), 0)[0]++ }, "out of order"},
+		{"key in a branch that is not the first of its page", func(im *image) {
+			im.key(im.branch(), 1)[5]-- // still between the pages
+		}, "differ from those in the page above"},
+		{"first key in a branch", func(im *image) { im.key(im.branch(), 0)[5]-- }, "differ from those in the page above"},
 		{"child that is a meta page", func(im *image) { set64(entry(im.branch(), 0)[8:], 1) }, "a reference to page 1"},
 		{"child beyond the end", func(im *image) {
 			set64(entry(im.branch(), 0)[8:], im.meta.high)
@@ -118,15 +135,16 @@ func TestDamagedPages(t *testing.T) {
 			copy(entry(im.branch(), 0)[8:], im.branch()[:8])
 		}, "is in two places"},
 
+		{"empty leaf", func(im *image) { set16(im.leaf()[10:], 0) }, "cannot have 0 entries"},
 		{"leaf with more entries than room", func(im *image) {
 			set16(im.leaf()[10:], 0xFFFF)
-		}, "leaf page lies outside"},
+		}, "cannot have 65535 entries"},
 		{"position in a leaf", func(im *image) {
-			set32(entry(im.leaf(), 0)[4:], 0xFFFFFFF0)
-		}, "leaf page lies outside"},
-		{"size of a value", func(im *image) { set32(entry(im.leaf(), 0)[12:], 1<<31) }, "leaf page lies outside"},
+			set32(entry(im.leaf(), 1)[4:], 0xFFFFFFF0)
+		}, "entry 1 of a page does not lie"},
+		{"size of a value", func(im *image) { set32(entry(im.leaf(), 0)[12:], 1<<31) }, "entry 0 of a page does not lie"},
 		{"empty key", func(im *image) { set32(entry(im.leaf(), 0)[8:], 0) }, "out of order"},
-		{"order in a leaf", func(im *image) { copy(entry(im.leaf(), 1), entry(im.leaf(), 0)[:16]) }, "out of order"},
+		{"order in a leaf", func(im *image) { im.leafKey(0)[0]++ }, "out of order"},
 		{"leaf under the wrong key", func(im *image) {
 			a, b := entry(im.branch(), 0)[8:16], entry(im.branch(), 1)[8:16]
 			for i := range a {
@@ -144,6 +162,20 @@ func TestDamagedPages(t *testing.T) {
 			set16(im.value(1)[inBucketSize+8:], branchPage)
 		}, "small bucket's page"},
 
+		{"number of a small bucket's page", func(im *image) {
+			set64(im.value(1)[inBucketSize:], 2)
+		}, "small bucket's page"},
+		{"overflow of a small bucket's page", func(im *image) {
+			set32(im.value(1)[inBucketSize+12:], 1)
+		}, "small bucket's page"},
+		{"room in a small bucket's page", func(im *image) {
+			e := entry(im.root(), 1)
+			set32(e[12:], order.Uint32(e[12:])+1)
+		}, "end 1 bytes before it"},
+		{"bucket with a page and more", func(im *image) {
+			set32(entry(im.root(), 0)[12:], inBucketSize+1)
+		}, "followed by 1 bytes"},
+
 		{"kind of the freelist", func(im *image) { set16(im.free()[8:], leafPage) }, "list of free pages is not one"},
 		{"freelist beyond the end", func(im *image) {
 			im.metas(func(m []byte) { set64(m[32:], im.meta.high) })
@@ -158,7 +190,13 @@ func TestDamagedPages(t *testing.T) {
 		{"sizes of pages", func(im *image) {
 			im.setMeta(1, func(m []byte) { set32(m[8:], uint32(2*im.meta.pageSize)) })
 		}, "meta pages disagree"},
+		{"size of a page that is no power of two", func(im *image) {
+			im.metas(func(m []byte) { set32(m[8:], 4097) })
+		}, "a page size of 4097"},
 		{"high water mark", func(im *image) { im.metas(func(m []byte) { set64(m[40:], 1<<49) }) }, "cut short"},
+		{"high water mark that wraps around", func(im *image) {
+			im.metas(func(m []byte) { set64(m[40:], 1<<52) }) // 2^64 bytes
+		}, "cut short"},
 		{"root page", func(im *image) { im.metas(func(m []byte) { set64(m[16:], 0) }) }, "a reference to page 0"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -182,6 +220,98 @@ func TestDamagedPages(t *testing.T) {
 func (im *image) metas(change func(m []byte)) {
 	im.setMeta(0, change)
 	im.setMeta(1, change)
+}
+
+// node returns a page as bbolt writes it. An entry with a child is that of a branch page.
+type node struct {
+	key   string
+	child uint64
+}
+
+func (n node) value() []byte {
+	if n.child > 0 { // of the root page: a bucket
+		return append(order.AppendUint64(nil, n.child), make([]byte, 8)...)
+	}
+	return []byte("value")
+}
+
+func newPage(id uint64, kind uint16, size int, nodes ...node) []byte {
+	p := make([]byte, pageHeader+elementSize*len(nodes), size)
+	set64(p, id)
+	set16(p[8:], kind)
+	set16(p[10:], uint16(len(nodes)))
+	set32(p[12:], uint32(size/testPage-1))
+	for i, n := range nodes {
+		e, position := p[pageHeader+i*elementSize:], uint32(len(p)-pageHeader-i*elementSize)
+		if kind == branchPage {
+			set32(e, position)
+			set32(e[4:], uint32(len(n.key)))
+			set64(e[8:], n.child)
+			p = append(p, n.key...)
+			continue
+		}
+		if n.child > 0 {
+			set32(e, bucketElement)
+		}
+		set32(e[4:], position)
+		set32(e[8:], uint32(len(n.key)))
+		set32(e[12:], uint32(len(n.value())))
+		p = append(append(p, n.key...), n.value()...)
+	}
+	return p[:size]
+}
+
+const testPage = 1024
+
+// TestShapes walks trees that bbolt can use, and trees whose pages are whole, but do not fit together.
+func TestShapes(t *testing.T) {
+	const root = 2
+	leaf := func(id uint64, keys ...string) []byte {
+		nodes := make([]node, len(keys))
+		for i, key := range keys {
+			nodes[i].key = key
+		}
+		return newPage(id, leafPage, testPage, nodes...)
+	}
+	branch := func(id uint64, nodes ...node) []byte { return newPage(id, branchPage, testPage, nodes...) }
+	for _, c := range []struct {
+		name  string
+		pages [][]byte // from page 3 on, the root page of a bucket
+		says  string   // nothing if the walk succeeds
+	}{
+		{"an empty leaf", [][]byte{leaf(3)}, ""},
+		{"a leaf", [][]byte{leaf(3, "a", "b")}, ""},
+		{"two levels", [][]byte{branch(3, node{"a", 4}, node{"c", 5}), leaf(4, "a", "b"), leaf(5, "c")}, ""},
+		{"a branch with one page", [][]byte{branch(3, node{"a", 4}), leaf(4, "a", "b")}, "too few entries: 1"},
+		{"a branch without pages", [][]byte{branch(3)}, "too few entries: 0"},
+		{"an empty page", [][]byte{branch(3, node{"a", 4}, node{"c", 5}), leaf(4), leaf(5, "c")}, "cannot have 0 entries"},
+		{"leaves at two levels", [][]byte{
+			branch(3, node{"a", 4}, node{"c", 5}), leaf(4, "a"), branch(5, node{"c", 6}, node{"d", 7}), leaf(6, "c"), leaf(7, "d"),
+		}, "page 6 is at another level"},
+		{"a key of the page above", [][]byte{
+			branch(3, node{"a", 4}, node{"e", 5}), branch(4, node{"a", 6}, node{"c", 7}), branch(5, node{"d", 8}, node{"g", 9}),
+			leaf(6, "a"), leaf(7, "c"), leaf(8, "d"), leaf(9, "g"),
+		}, "out of order"},
+		{"a last key beyond the page", [][]byte{branch(3, node{"a", 4}, node{"c", 5}), leaf(4, "a", "c"), leaf(5, "c")}, "out of order"},
+		{"a page more than its entries need", [][]byte{newPage(3, leafPage, 2*testPage, node{key: "a"})}, "end 2010 bytes before it"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			file := append(make([]byte, root*testPage), newPage(root, leafPage, testPage, node{"ours", 3})...)
+			for _, p := range c.pages {
+				file = append(file, p...)
+			}
+			m := meta{pageSize: testPage, root: root, freelist: noFreelist, high: uint64(len(file)) / testPage}
+			w := &walker{ctx: t.Context(), r: bytes.NewReader(file), meta: m, visit: func(_, _, _ []byte) {}}
+			switch err := w.walk(); {
+			case c.says == "":
+				must(t, err)
+			case err == nil || !strings.Contains(err.Error(), c.says):
+				t.Errorf("error %v does not say %q", err, c.says)
+			default:
+				is(t, "the walk", err, store.ErrCorrupt)
+			}
+		})
+	}
 }
 
 // TestLongFreelist: a list of 65535 free pages or more has its length in the first number.
