@@ -4,10 +4,13 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"hash/fnv"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/brimgo/brim/store"
@@ -88,6 +91,15 @@ func FuzzOpen(f *testing.F) {
 		}
 		if err == nil && !same {
 			t.Errorf("Open noticed nothing, and buckets are missing or changed")
+		}
+		if err == nil && s.Verify(t.Context()) == nil { // then bbolt can change the file
+			txns := make([]store.Txn, 200)
+			for i := range txns {
+				txns[i] = store.Txn{op(steady, fmt.Sprintf("new %03d", i), 1, store.Always)}
+			}
+			mustApply(t, s, txns...)
+			must(t, s.Delete(t.Context(), slices.Collect(maps.Keys(levels))...))
+			must(t, s.Verify(t.Context()))
 		}
 		if err := s.Close(); err != nil && !errors.Is(err, store.ErrCorrupt) {
 			t.Errorf("Close: %v", err)

@@ -121,6 +121,7 @@ func init() {
 		s := of.(*Store)
 		return kv.Parts{DB: s.db, Clock: s.clock}
 	}
+	kv.IsRecord = func(value []byte) bool { _, err := decode(value, 0); return err == nil }
 	kv.TxOf = func(of any, fn func(*kv.Tx) error) error {
 		j, ok := of.(*txStore)
 		if !ok || j.tx != nil {

@@ -95,7 +95,7 @@ type Options struct {
 const (
 	defaultName = kv.DefaultTable
 	minLogSize  = 64 << 10
-	maxLogSize  = 1 << 30
+	maxLogSize  = 2 * kv.MaxSegment
 )
 
 var errSyncEvery = errors.New("SyncEvery needs a journal, which a store with NoJournal and a store of New do not have; leave it 0")

@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"fmt"
 	"log/slog"
+	"math"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -34,6 +36,61 @@ func TestReplayIsLogged(t *testing.T) {
 			levelIs(t, again, "k", float64(c.fills))
 			if got := log.String(); c.want == "" && got != "" || !strings.HasSuffix(got, c.want) {
 				t.Errorf("logged %q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
+// TestStrangeRecords opens journals with changes that no version of brim has written, although their
+// checksums are right. Open refuses them, Check tells of them, and they stay as they are.
+func TestStrangeRecords(t *testing.T) {
+	record := func(change func(r *store.Record)) []byte {
+		r := store.Record{Level: 1, Limit: store.Limit{Capacity: 10}}
+		change(&r)
+		return encode(&r)
+	}
+	for _, c := range []struct {
+		name, table string
+		value       []byte
+		sound       bool
+	}{
+		{"a record", defaultName, record(func(*store.Record) {}), true},
+		{"a short record", defaultName, record(func(*store.Record) {})[:recordSize-1], false},
+		{"an empty value", defaultName, []byte{}, false},
+		{"another format", defaultName, append([]byte{recordFormat + 1}, make([]byte, recordSize-1)...), false},
+		{"an infinite level", defaultName, record(func(r *store.Record) { r.Level = math.Inf(1) }), false},
+		{"a level that is no number", defaultName, record(func(r *store.Record) { r.Level = math.NaN() }), false},
+		{"a negative hold", defaultName, record(func(r *store.Record) { r.Held = -1 }), false},
+		{"a huge capacity", defaultName, record(func(r *store.Record) { r.Capacity = 1e300 }), false},
+		{"a huge leak rate", defaultName, record(func(r *store.Record) { r.LeakRate = math.MaxFloat64 }), false},
+		{"an unknown table", "other", record(func(*store.Record) {}), false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := openTemp(t, &Options{logSegment: 64 << 10})
+			for range 3 {
+				fillup(t, s, "k", 1)
+			}
+			must(t, s.db.Lock(t.Context()))
+			err := s.db.Update(func(tx *kv.Tx) error { tx.Put(s.db.Table(c.table), "k", c.value); return nil })
+			s.db.Unlock()
+			must(t, err)
+			path := copyTo(t, s, t.TempDir())
+			journal := bytesOf(t, path+kv.LogSuffix)
+			findings, err := Check(t.Context(), path)
+			must(t, err)
+			broken := slices.ContainsFunc(findings, func(f store.Finding) bool { return f.Severity == store.Broken && f.Subject == "journal" })
+			if broken == c.sound {
+				t.Errorf("Check: %+v", findings)
+			}
+			again, err := Open(path, nil)
+			if c.sound {
+				must(t, err)
+				closeStore(t, again)
+				return
+			}
+			failsWith(t, err, store.ErrCorrupt, "journal")
+			if !bytes.Equal(bytesOf(t, path+kv.LogSuffix), journal) {
+				t.Error("the journal was changed")
 			}
 		})
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/brimgo/brim/internal/boltfile"
 	"github.com/brimgo/brim/internal/vfs"
+	"github.com/brimgo/brim/store"
 )
 
 // Examination is the content of a file and of its log.
@@ -50,6 +51,13 @@ func Examine(ctx context.Context, path string, lockTimeout time.Duration) (x Exa
 
 // readLog counts the commits in a log, and returns the damage to it.
 func (x *Examination) readLog(path string, m watermark) (damage string, err error) {
+	known := x.Values()
+	put := func(table, _ string, value []byte) error {
+		if _, ok := known[table]; !ok {
+			return unknownTable(table)
+		}
+		return checkRecord(table == DefaultTable, value)
+	}
 	log, err := openLog(vfs.OS{}, path, true)
 	if err == nil {
 		defer func() { _ = log.close() }()
@@ -62,7 +70,12 @@ func (x *Examination) readLog(path string, m watermark) (damage string, err erro
 		case !own:
 			from = position{}
 		}
-		err = log.replay(from, func([]byte) error { x.Commits++; return nil })
+		err = log.replay(from, func(body []byte) (err error) {
+			if x.Commits++; m.inUse {
+				_, err = readChanges(body, put)
+			}
+			return err
+		})
 	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && m.inUse:
@@ -73,7 +86,7 @@ func (x *Examination) readLog(path string, m watermark) (damage string, err erro
 		return "is newer than the file: it does not have the changes any more that the file lacks", nil
 	case errors.Is(err, errOld):
 		return "is that of an earlier version of brim: open the file with that version and close it", nil
-	case errors.Is(err, errLogDamaged), errors.Is(err, errNotRegular):
+	case errors.Is(err, errLogDamaged), errors.Is(err, errNotRegular), errors.Is(err, store.ErrCorrupt):
 		return "cannot be read: " + err.Error(), nil
 	case err != nil:
 		return "", boltfile.Failed("its journal: "+err.Error(), err)
@@ -97,14 +110,12 @@ func Generation(path string) (newest uint64, err error) {
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, log.close()) }()
-	b := make([]byte, headerSize)
 	for generation := range uint64(2) {
-		if _, err := log.file.ReadAt(b, log.at(generation, 0)); err != nil {
+		h, err := log.first(generation)
+		if err != nil {
 			return 0, err
 		}
-		if h, ok := parseHeader(b); ok {
-			newest = max(newest, h.generation)
-		}
+		newest = max(newest, h.generation)
 	}
 	return newest, nil
 }

@@ -10,25 +10,28 @@ import (
 
 // A frame, little-endian:
 //
-//	offset  0  checksum, 4 bytes: CRC-32C of the ID and of all that follows
+//	offset  0  checksum, 4 bytes: that of the header, continued over the body
 //	        4  size of the body in bytes, 4 bytes
 //	        8  generation, 8 bytes
 //	       16  number of the frame, 8 bytes
 //	       24  offset where the generation before this one ended, 4 bytes
 //	       28  number of frames before this one that may not have been durable yet, 4 bytes
-//	       32  body, and zeros up to a multiple of 8 bytes
+//	       32  checksum of the header, 4 bytes: CRC-32C of the ID and of offset 4 to 32
+//	       36  body, and zeros up to a multiple of 8 bytes
+//
+// The checksum of the header tells a frame whose body was torn from bytes of a body that look like a
+// frame, without a look at the body.
 const (
-	headerSize   = 32
-	generationAt = 8
-	align        = 8
-	maxBody      = 1 << 30
+	headerSize = 36
+	headerSum  = 32
+	align      = 8
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // header is the part of a frame before its body.
 type header struct {
-	size       int // of the body
+	size       int64 // of the body
 	generation uint64
 	number     uint64
 	before     int64
@@ -40,9 +43,7 @@ type header struct {
 func (h *header) durable() uint64 { return h.number - h.unsynced }
 
 // frameSize returns the size of a frame whose body has so many bytes.
-func frameSize(body int) int64 {
-	return (headerSize + int64(body) + align - 1) &^ (align - 1)
-}
+func frameSize(body int64) int64 { return (headerSize + body + align - 1) &^ (align - 1) }
 
 // appendFrame appends a frame to buf.
 func appendFrame(buf []byte, seed uint32, h header, body []byte) []byte {
@@ -54,45 +55,39 @@ func appendFrame(buf []byte, seed uint32, h header, body []byte) []byte {
 	buf = le.AppendUint64(buf, h.number)
 	buf = le.AppendUint32(buf, uint32(h.before))
 	buf = le.AppendUint32(buf, uint32(h.unsynced))
-	buf = append(buf, body...)
-	le.PutUint32(buf[start:], crc32.Update(seed, castagnoli, buf[start+4:]))
+	sum := crc32.Update(seed, castagnoli, buf[start+4:])
+	buf = append(le.AppendUint32(buf, sum), body...)
+	le.PutUint32(buf[start:], crc32.Update(sum, castagnoli, body))
 	for (len(buf)-start)%align != 0 {
 		buf = append(buf, 0)
 	}
 	return buf
 }
 
-// parseHeader returns the header at the beginning of b. ok is false if there is none. Whether a
-// frame follows, body tells.
-func parseHeader(b []byte) (h header, ok bool) {
-	if len(b) < headerSize {
-		return h, false
-	}
+// parseHeader returns the header at the beginning of b. ok is false if there is none. Whether the
+// body follows, body tells.
+func parseHeader(b []byte, seed uint32) (h header, ok bool) {
 	le := binary.LittleEndian
-	size := le.Uint32(b[4:])
-	if size > maxBody {
+	if len(b) < headerSize || crc32.Update(seed, castagnoli, b[4:headerSum]) != le.Uint32(b[headerSum:]) {
 		return h, false
 	}
 	h = header{
-		size:       int(size),
+		size:       int64(le.Uint32(b[4:])),
 		generation: le.Uint64(b[8:]),
 		number:     le.Uint64(b[16:]),
 		before:     int64(le.Uint32(b[24:])),
 		unsynced:   uint64(le.Uint32(b[28:])),
 	}
-	return h, h.generation > 0 && h.unsynced <= h.number // there are zeros where nothing was written
+	return h, h.generation > 0 && h.unsynced <= h.number
 }
 
 // body returns the body of the frame at the beginning of b. ok is false if there is no whole frame.
-func (h *header) body(b []byte, seed uint32) (body []byte, ok bool) {
+func (h *header) body(b []byte) (body []byte, ok bool) {
 	if frameSize(h.size) > int64(len(b)) {
 		return nil, false
 	}
-	end := headerSize + h.size
-	if crc32.Update(seed, castagnoli, b[4:end]) != binary.LittleEndian.Uint32(b) {
-		return nil, false
-	}
-	return b[headerSize:end], true
+	le, body := binary.LittleEndian, b[headerSize:headerSize+h.size]
+	return body, crc32.Update(le.Uint32(b[headerSum:]), castagnoli, body) == le.Uint32(b)
 }
 
 // The body of a frame holds the time of the changes, 8 bytes, and runs of changes of one table each:
@@ -128,15 +123,17 @@ func appendString(b []byte, s string) []byte {
 }
 
 // readChanges calls put with each change in the body of a frame, and returns their time. The keys
-// share memory, and the value is a part of body.
-func readChanges(body []byte, put func(table, key string, value []byte)) (time int64, err error) {
+// share memory, and the value is a part of body. A body that appendChanges never writes is damage,
+// although it matches its checksum.
+func readChanges(body []byte, put func(table, key string, value []byte) error) (time int64, err error) {
 	d, text := decoder{b: body}, string(body)
 	if b := d.take(8); b != nil {
 		time = int64(binary.LittleEndian.Uint64(b))
 	}
-	for len(d.b) > 0 && !d.bad {
-		table := string(d.take(d.number()))
-		for n := d.number(); n > 0 && !d.bad; n-- {
+	for more := true; more && !d.bad; more = len(d.b) > 0 {
+		table, n := string(d.take(d.number())), d.number()
+		d.bad = d.bad || n == 0
+		for ; n > 0 && !d.bad; n-- {
 			keySize := d.number()
 			begin := len(text) - len(d.b)
 			d.take(keySize)
@@ -145,8 +142,11 @@ func readChanges(body []byte, put func(table, key string, value []byte)) (time i
 			if size > 0 {
 				value = d.take(size - 1)
 			}
-			if !d.bad {
-				put(table, text[begin:begin+keySize], value)
+			if d.bad = d.bad || checkKey(keySize) != nil; d.bad {
+				break
+			}
+			if err := put(table, text[begin:begin+keySize], value); err != nil {
+				return 0, err
 			}
 		}
 	}
@@ -154,6 +154,20 @@ func readChanges(body []byte, put func(table, key string, value []byte)) (time i
 		return 0, boltfile.Damagef("the journal holds a change that cannot be read")
 	}
 	return time, nil
+}
+
+// unknownTable is the error of a change of a table that the file lacks, which no checkpoint could write.
+func unknownTable(name string) error {
+	return boltfile.Damagef("the journal changes the bucket %q, which the file lacks", name)
+}
+
+// checkRecord returns the error of a value in a body that bolt does not write, if it is one of the first
+// table. The values of a ledger are judged when they are used.
+func checkRecord(first bool, value []byte) error {
+	if first && value != nil && IsRecord != nil && !IsRecord(value) {
+		return boltfile.Damagef("the journal holds a record that no version of brim has written")
+	}
+	return nil
 }
 
 // decoder reads values from b. After bad is set, all values are zero.

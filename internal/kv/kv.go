@@ -181,11 +181,12 @@ type Parts struct {
 }
 
 // PartsOf returns the parts of a *bolt.Store. TxOf runs fn in the transaction of a store that an
-// Update has given. Package bolt sets both when it is linked, so that its types need no exported
-// method for packages of this module.
+// Update has given. IsRecord reports whether a value can be one of the first table. Package bolt sets
+// all three when it is linked, so that its types need no exported method for packages of this module.
 var (
-	PartsOf func(store any) Parts
-	TxOf    func(store any, fn func(*Tx) error) error
+	PartsOf  func(store any) Parts
+	TxOf     func(store any, fn func(*Tx) error) error
+	IsRecord func(value []byte) bool
 )
 
 // Table returns the table of that name. The file need not have it yet.

@@ -330,11 +330,12 @@ func FuzzReadChanges(f *testing.F) {
 	f.Fuzz(func(t *testing.T, body []byte) {
 		tables := make(map[string]*Table)
 		read := func(body []byte) (list []change, time int64, err error) {
-			time, err = readChanges(body, func(table, key string, value []byte) {
+			time, err = readChanges(body, func(table, key string, value []byte) error {
 				if tables[table] == nil {
 					tables[table] = &Table{name: table}
 				}
 				list = append(list, change{tables[table], key, value})
+				return nil
 			})
 			return list, time, err
 		}

@@ -147,7 +147,7 @@ func TestLazyDamage(t *testing.T) {
 		body := fmt.Sprintf("body %d %s", i, bytes.Repeat([]byte{'x'}, 90))
 		must(t, j.append([]byte(body)))
 		want = append(want, body)
-		places = append(places, j.at(j.end.generation, j.end.offset-frameSize(len(body))))
+		places = append(places, j.at(j.end.generation, j.end.offset-frameSize(int64(len(body)))))
 		if j.end.generation == 2 && synced == 0 {
 			must(t, j.sync(j.end.number))
 			synced = len(want)

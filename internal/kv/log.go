@@ -42,6 +42,9 @@ var (
 // a store.
 var DefaultSegment int64 = 32 << 20
 
+// MaxSegment is the largest size of a segment. A larger one is damage.
+const MaxSegment = 512 << 20
+
 const (
 	logMagic    = "brim journal\x00\x00\x00\x00"
 	logVersion  = 3
@@ -233,6 +236,9 @@ func openLog(fsys vfs.FS, path string, reading bool) (_ *wal, err error) {
 	if err != nil {
 		return nil, err
 	}
+	if w.segment < logPage || w.segment > MaxSegment || w.segment%logPage != 0 {
+		return nil, fmt.Errorf("%w: a segment of %d bytes makes no sense", errLogDamaged, w.segment)
+	}
 	if want := logPage + 2*w.segment; info.Size() != want {
 		return nil, fmt.Errorf("%w: it has %d bytes instead of %d", errLogDamaged, info.Size(), want)
 	}
@@ -250,7 +256,7 @@ func (w *wal) append(body []byte) error {
 	if w.failed != nil {
 		return w.failed
 	}
-	size := frameSize(len(body))
+	size := frameSize(int64(len(body)))
 	if size > w.segment {
 		return errTooLarge
 	}

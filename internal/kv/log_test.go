@@ -106,7 +106,7 @@ func TestModel(t *testing.T) {
 				j.released = kept
 			case r.IntN(10) == 0:
 				var image []byte
-				if torn := j.end; r.IntN(2) == 0 && torn.offset+frameSize(len(body)) <= j.segment {
+				if torn := j.end; r.IntN(2) == 0 && torn.offset+frameSize(int64(len(body))) <= j.segment {
 					image = content(t, j)
 					h := header{generation: torn.generation, number: torn.number, before: j.before}
 					frame := appendFrame(nil, j.seed, h, []byte(body))

@@ -214,13 +214,24 @@ func (d *DB) replay(log *wal, m watermark, name string) error {
 	}
 	frames := 0
 	tables := make(map[string]*Table)
-	put := func(table, key string, value []byte) {
+	put := func(table, key string, value []byte) error {
 		t := tables[table]
 		if t == nil {
 			t = d.Table(table)
 			tables[table] = t
+			err := d.file.View(func(tx *bbolt.Tx) error {
+				values, _, err := t.Find(tx)
+				if values == nil && err == nil {
+					err = unknownTable(table)
+				}
+				return err
+			})
+			if err != nil {
+				return err
+			}
 		}
 		d.active.restore(t, key, value)
+		return checkRecord(t.name == d.options.Table, value)
 	}
 	err := log.replay(m.position, func(body []byte) error {
 		frames++

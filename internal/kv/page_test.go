@@ -52,18 +52,19 @@ func decodeLog(log []byte, generation, offset, number uint64, tables map[string]
 			at += segment
 		}
 		frame, size := log[at+offset:at+segment], uint64(0)
-		if len(frame) >= 32 {
+		if len(frame) >= 36 {
 			size = uint64(le.Uint32(frame[4:]))
 		}
-		if len(frame) < 32 || 32+size > uint64(len(frame)) || le.Uint64(frame[8:]) != generation || le.Uint64(frame[16:]) != number ||
-			crc32.Update(crc32.Checksum(id, castagnoli), castagnoli, frame[4:32+size]) != le.Uint32(frame) {
+		if len(frame) < 36 || 36+size > uint64(len(frame)) || le.Uint64(frame[8:]) != generation || le.Uint64(frame[16:]) != number ||
+			crc32.Update(crc32.Checksum(id, castagnoli), castagnoli, frame[4:32]) != le.Uint32(frame[32:]) ||
+			crc32.Update(le.Uint32(frame[32:]), castagnoli, frame[36:36+size]) != le.Uint32(frame) {
 			if offset == 0 { // nothing of this generation
 				return frames, times, nil
 			}
 			generation, offset = generation+1, 0
 			continue
 		}
-		p := page{frame[32 : 32+size]}
+		p := page{frame[36 : 36+size]}
 		times = append(times, int64(le.Uint64(p.take(8))))
 		for len(p.b) > 0 {
 			table := p.string()
@@ -79,7 +80,7 @@ func decodeLog(log []byte, generation, offset, number uint64, tables map[string]
 				}
 			}
 		}
-		frames, number, offset = frames+1, number+1, offset+(32+size+7)/8*8
+		frames, number, offset = frames+1, number+1, offset+(36+size+7)/8*8
 	}
 }
 

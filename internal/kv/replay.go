@@ -1,7 +1,6 @@
 package kv
 
 import (
-	"bytes"
 	"encoding/binary"
 	"fmt"
 	"io"
@@ -74,11 +73,11 @@ func (w *wal) scan(data []byte, loose []position, fn func([]byte) error) ([]byte
 		return nil, nil, err
 	}
 	for first := true; ; first = false {
-		h, ok := parseHeader(data)
+		h, ok := parseHeader(data, w.seed)
 		if !ok || h.generation != w.end.generation || h.number != w.end.number {
 			return data, loose, nil
 		}
-		body, ok := h.body(data, w.seed)
+		body, ok := h.body(data)
 		if !ok {
 			return data, loose, nil
 		}
@@ -95,7 +94,7 @@ func (w *wal) scan(data []byte, loose []position, fn func([]byte) error) ([]byte
 		for loose[0].number < h.durable() {
 			loose = loose[1:]
 		}
-		size := frameSize(len(body))
+		size := frameSize(h.size)
 		data = data[size:]
 		w.end.offset += size
 		w.end.number++
@@ -105,56 +104,42 @@ func (w *wal) scan(data []byte, loose []position, fn func([]byte) error) ([]byte
 // belongs returns an error if the segment of a generation begins with a frame of a later one.
 func (w *wal) belongs(generation uint64) error {
 	h, err := w.first(generation)
-	if err == nil && h != nil && h.generation > generation {
+	if err == nil && h.generation > generation {
 		return fmt.Errorf("%w: it begins with generation %d, the position is in %d", errNewer, h.generation, generation)
 	}
 	return err
 }
 
-// first returns the header of the first frame in the segment of a generation, or nil.
-func (w *wal) first(generation uint64) (*header, error) {
+// first returns the header of the first frame in the segment of a generation, or a zero header.
+func (w *wal) first(generation uint64) (h header, err error) {
 	buf := make([]byte, headerSize)
 	if _, err := w.file.ReadAt(buf, w.at(generation, 0)); err != nil {
-		return nil, err
+		return h, err
 	}
-	h, ok := parseHeader(buf)
-	if !ok || frameSize(h.size) > w.segment {
-		return nil, nil
+	if found, ok := parseHeader(buf, w.seed); ok {
+		h = found
 	}
-	buf = make([]byte, frameSize(h.size))
-	if _, err := w.file.ReadAt(buf, w.at(generation, 0)); err != nil {
-		return nil, err
-	}
-	if _, ok := h.body(buf, w.seed); !ok {
-		return nil, nil
-	}
-	return &h, nil
+	return h, nil
 }
 
 // erase writes zeros over the frames in data, the bytes at p, behind the end of the log. A power cut
-// has taken a frame before them, and they must not follow another frame of its number. If one of them
-// knows that frame as durable, the log is damaged.
+// has torn them or taken a frame before them, and they must not follow another frame of its number. If
+// one of them knows that frame as durable, the log is damaged.
 func (w *wal) erase(data []byte, p position) error {
-	// Nearly all of data are zeros and frames of older generations. So look for the generation.
-	generation, end := binary.LittleEndian.AppendUint64(nil, p.generation), 0
-	for from := generationAt; from < len(data); {
-		i := bytes.Index(data[from:], generation)
-		if i < 0 {
-			break
-		}
-		at := from + i - generationAt
-		from += i + 1
-		h, ok := parseHeader(data[at:])
-		if at%align != 0 || !ok || h.number <= w.end.number {
+	end := int64(0)
+	for at := int64(0); at+headerSize <= int64(len(data)); at += align {
+		if binary.LittleEndian.Uint64(data[at+8:]) != p.generation { // nearly all are zeros, or of older generations
 			continue
 		}
-		if _, ok := h.body(data[at:], w.seed); !ok {
+		h, ok := parseHeader(data[at:], w.seed)
+		switch {
+		case !ok:
 			continue
-		}
-		if h.durable() > w.end.number {
+		case h.number > w.end.number && h.durable() > w.end.number:
 			return fmt.Errorf("%w: frame %d is missing, and frame %d is there", errLogDamaged, w.end.number, h.number)
 		}
-		end = at + int(frameSize(h.size))
+		end = min(at+frameSize(h.size), int64(len(data)))
+		at = end - align // frames of one generation do not overlap
 	}
 	if end == 0 || w.reading {
 		return nil
@@ -188,13 +173,13 @@ func (w *wal) goesOn() (bool, error) {
 		return false, err
 	}
 	h, err := w.first(next)
-	if err != nil || h == nil || h.generation < next || h.number > w.end.number {
+	if err != nil || h.generation < next || h.number > w.end.number {
 		return false, err
 	}
 	if h.before != w.end.offset || h.number != w.end.number {
 		return false, fmt.Errorf("%w: generation %d ends with frame %d at %d, and the next begins with frame %d after %d",
 			errLogDamaged, w.end.generation, w.end.number, w.end.offset, h.number, h.before)
 	}
-	w.end = position{generation: next, number: h.number}
+	w.end, w.before = position{generation: next, number: h.number}, h.before
 	return true, nil
 }

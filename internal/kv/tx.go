@@ -198,12 +198,20 @@ func (tx *Tx) none() bool { return len(tx.own.list) == 0 }
 // change: a log with a change that no checkpoint can write would be of no use.
 func (tx *Tx) check() error {
 	for i := range tx.own.list {
-		switch key := tx.own.list[i].key; {
-		case key == "":
-			return boltfile.Misconfigured("nothing was applied: key required", nil)
-		case len(key) > bbolt.MaxKeySize:
-			return boltfile.Misconfigured("nothing was applied: key too large", nil)
+		if err := checkKey(len(tx.own.list[i].key)); err != nil {
+			return err
 		}
+	}
+	return nil
+}
+
+// checkKey returns the error of a key of that size, if the file does not take it.
+func checkKey(size int) error {
+	switch {
+	case size == 0:
+		return boltfile.Misconfigured("nothing was applied: key required", nil)
+	case size > bbolt.MaxKeySize:
+		return boltfile.Misconfigured("nothing was applied: key too large", nil)
 	}
 	return nil
 }

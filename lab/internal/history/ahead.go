@@ -54,10 +54,10 @@ func moveWatermark(tx *bbolt.Tx, log []byte) (changed bool, err error) {
 	// frame returns the size of the frame with that number at an offset, or 0.
 	frame := func(generation, offset uint64) uint64 {
 		at := 4096 + generation%2*segment + offset
-		if offset+32 > segment || le.Uint64(log[at+8:]) != generation || le.Uint64(log[at+16:]) != number {
+		if offset+36 > segment || le.Uint64(log[at+8:]) != generation || le.Uint64(log[at+16:]) != number {
 			return 0
 		}
-		return (32 + uint64(le.Uint32(log[at+4:])) + 7) &^ 7
+		return (36 + uint64(le.Uint32(log[at+4:])) + 7) &^ 7
 	}
 	for {
 		size := frame(generation, offset)
