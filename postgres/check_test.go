@@ -113,6 +113,8 @@ func TestCheckFindsAndMends(t *testing.T) {
 		{"version gone", "DELETE FROM " + buckets + "_migrations", "unchecked migrations"},
 		{"no versions", "DROP TABLE " + buckets + "_migrations", "unchecked migrations"},
 		{"no column", "ALTER TABLE " + buckets + " DROP COLUMN blocked_until", "broken table, unchecked migrations"},
+		{"distributed", "CREATE FUNCTION " + schema + ".citus_truncate_trigger() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END'; CREATE TRIGGER " +
+			"truncate_trigger AFTER TRUNCATE ON " + buckets + " EXECUTE FUNCTION " + schema + ".citus_truncate_trigger()", "broken Citus, unchecked migrations"},
 	} {
 		execute(t, admin, c.sql)
 		if got := found(t, admin, schema); got != c.want {

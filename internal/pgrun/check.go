@@ -65,10 +65,10 @@ type Table struct {
 func (k *Check) Table(ctx context.Context, name string, rights []string) (t Table, usable bool, err error) {
 	t.Name = pgname.Quote(k.Names.Schema()) + "." + pgname.Quote(name)
 	var unlogged *string
-	var usage, secured bool
+	var usage, secured, distributed bool
 	var allowed []bool
 	err = k.Conn.QueryRow(ctx, k.Names.Statement("check_table", checkTableFile, nil), Plain, rights, name).
-		Scan(&k.User, &unlogged, &usage, &allowed, &secured, &t.Unvacuumed, &t.Live, &t.Dead, &t.Bytes)
+		Scan(&k.User, &unlogged, &usage, &allowed, &secured, &distributed, &t.Unvacuumed, &t.Live, &t.Dead, &t.Bytes)
 	if errors.Is(err, pgx.ErrNoRows) {
 		k.Add(store.Broken, "table", fmt.Sprintf("there is no table %s", t.Name), Migrate)
 		return t, false, nil
@@ -78,6 +78,9 @@ func (k *Check) Table(ctx context.Context, name string, rights []string) (t Tabl
 	}
 	if unlogged != nil {
 		k.Add(store.Broken, "table", *unlogged+" is UNLOGGED: a crash of the server empties it", "`ALTER TABLE "+*unlogged+" SET LOGGED`")
+	}
+	if distributed {
+		k.Add(store.Broken, "Citus", t.Name+" is distributed: Citus loses updates when it moves a shard", "undistribute_table, of Citus")
 	}
 	if secured {
 		k.secured = append(k.secured, t.Name)
@@ -104,7 +107,7 @@ func (k *Check) Table(ctx context.Context, name string, rights []string) (t Tabl
 		k.Add(store.Broken, "rights", fmt.Sprintf("the user %s lacks on %s: %s", k.User, t.Name, strings.Join(lacking, ", ")),
 			strings.Join(remedies, " and "))
 	}
-	return t, len(lacking) == 0, nil
+	return t, len(lacking) == 0 && !distributed, nil
 }
 
 // Try calls f, which makes decisions in a transaction that is then rolled back, and adds a
@@ -127,9 +130,6 @@ func (k *Check) Tried(err error) error {
 	answered := errors.As(err, &pg)
 	switch {
 	case err == nil:
-		return nil
-	case errors.Is(err, errors.ErrUnsupported):
-		k.Add(store.Broken, "decision", err.Error(), "see the limits of the package in its documentation")
 		return nil
 	case !answered && (!tried || failure.Err != nil):
 		return err

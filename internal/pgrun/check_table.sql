@@ -1,7 +1,8 @@
 -- The state of the table $2 of the schema by which Check judges it, or no row if there is no such
 -- table: the user; the table itself, or a partition, that is not logged, or null; whether the user
 -- may use the schema, and has the rights $1 on the table; whether row security applies to the user;
--- whether autovacuum is off for the table; its live rows, dead rows and bytes.
+-- whether Citus distributes the table; whether autovacuum is off for it; its live rows, dead rows
+-- and bytes.
 --
 -- A right is a word of GRANT, with a blank and the name of a column behind it or nothing.
 SELECT quote_ident(current_user::text),
@@ -15,6 +16,10 @@ SELECT quote_ident(current_user::text),
                          ELSE has_column_privilege(c.oid, split_part(r.name, ' '::text, 2), split_part(r.name, ' '::text, 1)) END
              FROM pg_catalog.unnest($1::text[]) AS r (name)),
        row_security_active(c.oid),
+       EXISTS (SELECT FROM pg_catalog.pg_trigger AS g
+               CROSS JOIN LATERAL (SELECT FROM pg_catalog.pg_proc AS p
+                                   WHERE p.oid = g.tgfoid AND p.proname = 'citus_truncate_trigger') AS p
+               WHERE g.tgrelid = c.oid),
        COALESCE('autovacuum_enabled=false'::text = ANY (c.reloptions)
                 OR 'autovacuum_enabled=off'::text = ANY (c.reloptions), false),
        COALESCE(pg_stat_get_live_tuples(c.oid), 0::int8), COALESCE(pg_stat_get_dead_tuples(c.oid), 0::int8),

@@ -306,19 +306,3 @@ func TestPartitionBeside(t *testing.T) {
 	l := over(t, pool, &postgres.Options{Schema: schema})
 	charge(t, budgetOf(t, l, "cards", spend.Lifetime("rule", eur(1))), "a", "1")
 }
-
-// TestDistributed demands an error that names the table which Citus distributes.
-func TestDistributed(t *testing.T) {
-	pool := pgtest.NewServer(t, "allow_system_table_mods=on").Pool(t)
-	if err := migrations.Up(context.Background(), pool, nil); err != nil {
-		t.Fatal(err)
-	}
-	pgtest.PretendCitus(t, pool, "brim.buckets", "brim.buckets_requests")
-	l := over(t, pool, nil)
-	job := &ledger.Job{Accounts: []string{"cards/a"}, Run: func(ledger.Snapshot) (*ledger.Changes, error) { return nil, nil }}
-	for name, err := range map[string]error{"decide": l.Decide(t.Context(), job), "view": l.View(t.Context(), job)} {
-		if !errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), "Citus distributes the table buckets_requests") {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-}

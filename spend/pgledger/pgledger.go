@@ -12,7 +12,7 @@
 //
 // The comment of package postgres describes durability, isolation and poolers. The tables of the
 // ledger, but for that of the accounts, may be partitioned by hash, and the entries by time: see
-// docs/operations.md. Citus may distribute none of them.
+// docs/operations.md. Citus may distribute none of them: [Check] finds that.
 package pgledger
 
 import (
@@ -63,7 +63,6 @@ type Ledger struct {
 	sql       map[string]string // by name
 	seed      maphash.Seed
 	decisions *pgrun.Combiner[*ledger.Job, error]
-	placement *pgrun.Placement
 }
 
 var _ ledger.Ledger = (*Ledger)(nil)
@@ -90,8 +89,7 @@ func New(s *postgres.Store, o *Options) (*Ledger, error) {
 	}
 	run := pgrun.Of(s).As("pgledger")
 	l := &Ledger{
-		run: run, seed: maphash.MakeSeed(),
-		sql: newStatements(run.Names), placement: pgrun.NewPlacement(run.Names.Schema(), run.Names.Ledger()...),
+		run: run, seed: maphash.MakeSeed(), sql: newStatements(run.Names),
 	}
 	l.calls = calls{l, over(run.Look), over(run.Change), true}
 	l.decisions, err = pgrun.NewTransactions(run, pgrun.Batching{
@@ -101,18 +99,6 @@ func New(s *postgres.Store, o *Options) (*Ledger, error) {
 		return nil, store.Wrap("pgledger", "new", err)
 	}
 	return l, nil
-}
-
-// local returns an error that matches [errors.ErrUnsupported] if Citus distributes a table of the
-// ledger. Every decision begins with it.
-func (l *Ledger) local(ctx context.Context, q pgrun.Queryer) error {
-	table, err := l.placement.Distributed(ctx, q)
-	if err == nil && table != "" {
-		err = fmt.Errorf("%w: Citus distributes the table %s; the tables of spends must be local, because a decision "+
-			"locks and reads rows of several accounts and requests at one moment: see undistribute_table of Citus, or "+
-			"keep spends in another database", errors.ErrUnsupported, table)
-	}
-	return err
 }
 
 // over returns the via of a method of the runner.

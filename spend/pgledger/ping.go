@@ -13,9 +13,6 @@ import (
 // [postgres.Store.Ping].
 func (l *Ledger) Ping(ctx context.Context) error {
 	return l.run.Look(ctx, "ping", func(ctx context.Context, conn *pgxpool.Conn) error {
-		if err := l.local(ctx, conn); err != nil {
-			return err
-		}
 		r := l.newRows(conn, true)
 		r.ctx = ctx
 		entries, err := r.entryColumns(nil)

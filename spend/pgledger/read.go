@@ -58,9 +58,6 @@ const readAhead = 16
 // holds if the lane skips them.
 func (r *rows) read(ctx context.Context, jobs []*ledger.Job, lock bool) error {
 	r.ctx = ctx
-	if err := r.l.local(ctx, r.q); err != nil {
-		return err
-	}
 	var spends []string
 	for _, job := range jobs {
 		for _, key := range job.Accounts {
