@@ -39,19 +39,18 @@ func (s *Store) decideBatch(ctx context.Context, l *pgrun.Lane, conn *pgxpool.Co
 // decideLocked decides single operations under row locks: those that the plain statements left open,
 // and those of a flush that leaves out rows. It returns the operations if a row lock stalled them.
 func (f *filler) decideLocked(ctx context.Context, reqs []*fillRequest) (stalled []*fillRequest) {
-	return pgrun.Each(func(ctx context.Context, reqs []*fillRequest) error {
+	decide := func(ctx context.Context, l *pgrun.Lane, conn *pgxpool.Conn, reqs []*fillRequest) error {
 		calls := make([][]store.Txn, len(reqs))
 		for i, r := range reqs {
 			calls[i] = []store.Txn{{r.In}}
 		}
-		return f.lane.Attempt(ctx, func(conn *pgxpool.Conn) error {
-			outcomes, err := f.s.decideIn(ctx, conn, calls, f.lane)
-			for i, o := range outcomes {
-				reqs[i].Out, reqs[i].Err = one(o.results, o.err)
-			}
-			return err
-		})
-	})(ctx, reqs)
+		outcomes, err := f.s.decideIn(ctx, conn, calls, l)
+		for i, o := range outcomes {
+			reqs[i].Out, reqs[i].Err = one(o.results, o.err)
+		}
+		return err
+	}
+	return pgrun.Transactions(f.lane, decide)(ctx, reqs)
 }
 
 // decideIn locks the rows of all keys that transactions may change, decides, and stores the rows

@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/brimgo/brim/internal/pgrun"
 	"github.com/brimgo/brim/store"
@@ -131,11 +130,11 @@ func (f *filler) look(ctx context.Context, reqs []*fillRequest) (found *reading,
 	}
 	slices.Sort(keys)
 	keys = slices.Compact(keys)
-	err = f.lane.Attempt(ctx, func(conn *pgxpool.Conn) (err error) {
-		found, err = f.s.records(ctx, conn, keys)
-		return err
-	})
-	return found, err
+	try := f.lane.Attempts()
+	for try.Next(ctx) {
+		found, try.Err = f.s.records(ctx, try.Conn, keys)
+	}
+	return found, try.Err
 }
 
 // try answers groups by the plain statements. It returns the requests to decide under a lock, and those
@@ -143,12 +142,12 @@ func (f *filler) look(ctx context.Context, reqs []*fillRequest) (found *reading,
 func (f *filler) try(ctx context.Context, groups []group) (open, stalled []*fillRequest) {
 	for reach, again := f.reach(), false; len(groups) > 0; reach, again = whole, true {
 		var rows []row
-		err := f.lane.Attempt(ctx, func(conn *pgxpool.Conn) (err error) {
-			rows, err = f.s.send(ctx, conn, groups, reach, f.lane)
-			return err
-		})
-		if err != nil {
-			return open, f.fail(ctx, groups, err)
+		try := f.lane.Attempts()
+		for try.Next(ctx) {
+			rows, try.Err = f.s.send(ctx, try.Conn, groups, reach, f.lane)
+		}
+		if try.Err != nil {
+			return open, f.fail(ctx, groups, try.Err)
 		}
 		f.count(rows, again)
 		rest := groups[:0]

@@ -105,13 +105,15 @@ func (c *Combiner[Q, A]) Do(ctx context.Context, hash uint64, in Q) (out A, err 
 	}
 	r := c.pool.Get().(*Request[Q, A])
 	r.In, r.slot = in, uint32(hash%slots)
-	led, err := c.enter(ctx, r)
-	if err != nil {
+	l, err := c.enter(ctx, r)
+	switch {
+	case err != nil:
 		return out, err
-	}
-	if !led {
+	case l == nil:
 		return c.await(ctx, r)
 	}
+	l.lead(ctx)
+	<-r.done
 	out, err = r.Out, r.Err
 	c.release(r)
 	if err != nil && ctx.Err() != nil {
@@ -190,14 +192,14 @@ func (c *Combiner[Q, A]) start() {
 }
 
 // enter queues r. A caller that finds nothing in flight flushes its request itself, which saves
-// a change of goroutines. It does not where its context can end and nothing cuts a flush short.
-// led reports that r is answered already.
-func (c *Combiner[Q, A]) enter(ctx context.Context, r *Request[Q, A]) (led bool, err error) {
+// a change of goroutines: enter returns the lane for that. It returns none where the caller's
+// context can end and nothing cuts a flush short.
+func (c *Combiner[Q, A]) enter(ctx context.Context, r *Request[Q, A]) (*lane[Q, A], error) {
 	c.mu.Lock()
+	defer c.mu.Unlock()
 	if c.closed {
-		c.mu.Unlock()
 		c.release(r)
-		return false, store.ErrClosed
+		return nil, store.ErrClosed
 	}
 	running := c.lanes - len(c.idle)
 	if running == 0 && (c.cut != nil || ctx.Done() == nil) {
@@ -205,10 +207,7 @@ func (c *Combiner[Q, A]) enter(ctx context.Context, r *Request[Q, A]) (led bool,
 		r.state = inFlight
 		c.busy[r.slot]++
 		l.batch = append(l.batch[:0], r)
-		c.mu.Unlock()
-		l.lead(ctx)
-		<-r.done
-		return true, nil
+		return l, nil
 	}
 	c.came.Add(1)
 	c.queue.push(r)
@@ -216,8 +215,7 @@ func (c *Combiner[Q, A]) enter(ctx context.Context, r *Request[Q, A]) (led bool,
 		c.free++
 	}
 	c.start()
-	c.mu.Unlock()
-	return false, nil
+	return nil, nil
 }
 
 // lead flushes the batch on the caller's goroutine. It leaves the requests that queued

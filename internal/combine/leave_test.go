@@ -22,8 +22,8 @@ func TestLeaveAnswered(t *testing.T) {
 		batchIs(t, <-g.started, 1)
 		r := c.pool.Get().(*Request[int, int])
 		r.In = 2
-		if led, err := c.enter(ctx, r); led || err != nil {
-			t.Fatalf("enter: %v, %v", led, err)
+		if l, err := c.enter(ctx, r); l != nil || err != nil {
+			t.Fatalf("enter: %v, %v", l, err)
 		}
 		g.proceed <- struct{}{}
 		batchIs(t, <-g.started, 2)

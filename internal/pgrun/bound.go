@@ -26,22 +26,41 @@ type flight struct {
 }
 
 func (f *flight) begin(conn *pgxpool.Conn) {
+	take(conn.Conn().PgConn(), unsyncedKey) // of a commit of the application
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.conn, f.asked = conn.Conn().PgConn(), false
 }
 
-// end reports whether the server was asked to cancel. The request may reach the server later, so the
-// connection must then not be used again.
-func (f *flight) end() (asked bool) {
+// end returns the error of what was in flight, which has ended with err, or that of a commit that has
+// not waited for its standby. It ends a transaction that is left open: the pool would close the
+// connection. It closes a connection to a server that is read-only, since the next may go to another
+// server, and one on which the server may cancel the next statement as well.
+func (f *flight) end(ctx context.Context, conn *pgxpool.Conn, err error) error {
 	f.mu.Lock()
-	defer f.mu.Unlock()
+	asked := f.asked
 	f.conn = nil
-	return f.asked
+	f.mu.Unlock()
+	err = OnStandby(conn.Conn().PgConn(), err)
+	if take(conn.Conn().PgConn(), unsyncedKey) || asked && err == nil { // a wait for the standby ends without an error
+		err = errUnsynced
+	}
+	if asked {
+		if IsCode(err, "57014") {
+			err = late{err}
+		}
+		_ = conn.Conn().Close(ctx)
+	}
+	if rerr := Rollback(ctx, conn); err == nil {
+		err = rerr
+	}
+	if err != nil && judge(err) == readOnly {
+		_ = conn.Conn().Close(ctx)
+	}
+	return err
 }
 
-// interrupt asks the server to cancel the statement, in the background: a call for which
-// [flight.end] reports nothing is never cancelled.
+// interrupt asks the server to cancel the statement, in the background.
 func (f *flight) interrupt(within time.Duration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -38,7 +38,10 @@ func (r *Runner) Look(ctx context.Context, op string, f func(context.Context, *p
 func (r *Runner) Change(ctx context.Context, op string, f func(context.Context, *pgxpool.Conn) error) error {
 	err := r.Ready(ctx)
 	if err == nil {
-		err = r.changed(ctx, r.retry(ctx, func() error { return r.onConn(ctx, f) }))
+		for n := 0; n == 0 || r.again(ctx, n-1, err); n++ {
+			err = r.onConn(ctx, f)
+		}
+		err = r.changed(ctx, err)
 	}
 	return r.Wrap(op, err)
 }
@@ -75,7 +78,8 @@ func (r *Runner) onConn(caller context.Context, f func(context.Context, *pgxpool
 	if conn.Conn().IsClosed() {
 		return unsent{cmp.Or(ctx.Err(), errGone)}
 	}
-	return use(ctx, conn, &ctx.flight, func(conn *pgxpool.Conn) error { return f(ctx, conn) })
+	ctx.flight.begin(conn)
+	return ctx.flight.end(ctx, conn, f(ctx, conn))
 }
 
 // Transact runs fn in one transaction at READ COMMITTED and commits it when fn returns nil.
@@ -89,7 +93,9 @@ func (r *Runner) Transact(ctx context.Context, op string, fn func(pgx.Tx) error)
 	if err != nil {
 		return r.Wrap(op, err)
 	}
-	err = r.retry(ctx, func() error { return r.transact(ctx, fn) })
+	for n := 0; n == 0 || r.again(ctx, n-1, err); n++ {
+		err = r.transact(ctx, fn)
+	}
 	var own ownError
 	if errors.As(err, &own) && judge(err) != retry && judge(err) != serialized {
 		return own.error

@@ -28,13 +28,14 @@ import (
 // then tries again after pauses, until the caller's time is up. Requests for a row that was held
 // not long ago go there at once: one such row would delay the calls for all others.
 type Combiner[Q, A any] struct {
-	r     *Runner
-	names RowNames[Q]
-	lanes []*Lane // the last is the slow one
-	fast  *combine.Combiner[Q, A]
-	slow  *combine.Combiner[Q, A]
-	held  held
-	pause time.Duration // of the slow lane, before it tries again
+	r       *Runner
+	names   RowNames[Q]
+	lanes   []*Lane       // the last is the slow one
+	flushes []Flush[Q, A] // of the lanes
+	fast    *combine.Combiner[Q, A]
+	slow    *combine.Combiner[Q, A]
+	held    held
+	pause   time.Duration // of the slow lane, before it tries again
 	// usual is the smoothed duration of flushes that did not stall, in nanoseconds. It begins at
 	// 0: the first flush of a lane takes long, because the server has to plan its statements.
 	usual  atomic.Int64
@@ -61,43 +62,38 @@ type Flush[Q, A any] func(context.Context, Batch[Q, A]) (open Batch[Q, A])
 // NewCombiner returns a combiner that takes a connection before each flush, bounds the flush by
 // the runner's timeout, and reports it to the trace. It calls flusher once for each lane. The
 // function that flusher returns answers the batches of that lane, and sends to the server by
-// [Lane.Attempt] alone.
+// [Lane.Attempts] alone.
 func NewCombiner[Q, A any](
 	r *Runner, b Batching, names RowNames[Q], flusher func(*Lane) Flush[Q, A],
 ) (*Combiner[Q, A], error) {
 	c := &Combiner[Q, A]{r: r, names: names, held: held{rows: make(map[string]sighting)}}
 	c.closed, c.close = context.WithCancel(context.Background())
-	var flushes []Flush[Q, A]
 	for range max(1, b.Lanes) + 1 {
 		lane := &Lane{r: r, held: &c.held}
-		c.lanes, flushes = append(c.lanes, lane), append(flushes, flusher(lane))
+		c.lanes, c.flushes = append(c.lanes, lane), append(c.flushes, flusher(lane))
 	}
 	last := len(c.lanes) - 1
 	c.lanes[last].slow = true
 	var err error
-	c.fast, err = combine.New(
-		func(i int, batch Batch[Q, A]) { c.flush(c.lanes[i], flushes[i], batch) },
-		&combine.Options{
-			Lanes: b.Lanes, MinBatch: b.MinBatch, MaxBatch: b.MaxBatch, Patience: b.Patience,
-			Before:  func(i int) error { return c.lanes[i].acquire() },
-			Cut:     func(i int) { c.lanes[i].cut() },
-			After:   func(i int) { c.lanes[i].release() },
-			Flushed: r.flushed(),
-		})
+	c.fast, err = combine.New(c.flush, &combine.Options{
+		Lanes: b.Lanes, MinBatch: b.MinBatch, MaxBatch: b.MaxBatch, Patience: b.Patience,
+		Before:  func(i int) error { return c.lanes[i].acquire() },
+		Cut:     func(i int) { c.lanes[i].cut() },
+		After:   func(i int) { c.lanes[i].release() },
+		Flushed: r.flushed(),
+	})
 	if err != nil {
 		return nil, err
 	}
-	c.slow, err = combine.New(
-		func(_ int, batch Batch[Q, A]) { c.flushSlow(c.lanes[last], flushes[last], batch) },
-		&combine.Options{
-			MaxBatch: b.MaxBatch, Grace: grace,
-			Before: func(int) error {
-				_ = sleep.For(c.closed, c.pause) // Close ends it
-				return c.lanes[last].acquire()
-			},
-			After:   func(int) { c.lanes[last].release() },
-			Flushed: r.flushed(),
-		})
+	c.slow, err = combine.New(func(_ int, batch Batch[Q, A]) { c.flushSlow(batch) }, &combine.Options{
+		MaxBatch: b.MaxBatch, Grace: grace,
+		Before: func(int) error {
+			_ = sleep.For(c.closed, c.pause) // Close ends it
+			return c.lanes[last].acquire()
+		},
+		After:   func(int) { c.lanes[last].release() },
+		Flushed: r.flushed(),
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -107,48 +103,46 @@ func NewCombiner[Q, A any](
 	return c, nil
 }
 
-// NewTransactions returns a combiner whose flushes are one transaction each. transact begins,
-// decides and commits a transaction for a batch on the lane's connection; it sets the Err of a
-// request that fails by itself. Where the server refuses the transaction of a batch, its halves get
-// a transaction each, so that one bad request fails alone.
+// NewTransactions returns a combiner whose flushes are those of [Transactions].
 func NewTransactions[Q, A any](
 	r *Runner, b Batching, names RowNames[Q],
-	transact func(context.Context, *Lane, *pgxpool.Conn, Batch[Q, A]) error,
+	decide func(context.Context, *Lane, *pgxpool.Conn, Batch[Q, A]) error,
 ) (*Combiner[Q, A], error) {
-	return NewCombiner(r, b, names, func(l *Lane) Flush[Q, A] {
-		return Each(func(ctx context.Context, batch Batch[Q, A]) error {
-			return l.Attempt(ctx, func(conn *pgxpool.Conn) error {
-				for _, request := range batch {
-					request.Err = nil // of an attempt before
-				}
-				return transact(ctx, l, conn, batch)
-			})
-		})
-	})
+	return NewCombiner(r, b, names, func(l *Lane) Flush[Q, A] { return Transactions(l, decide) })
 }
 
-// Each returns a flush that answers a batch by attempt as a whole or, where the server refuses
-// that, by halves, so that one bad request fails alone. Among a thousand it takes some twenty attempts
-// to find it. A request gets the error of the attempt.
-func Each[Q, A any](attempt func(context.Context, Batch[Q, A]) error) Flush[Q, A] {
-	var flush Flush[Q, A]
-	flush = func(ctx context.Context, batch Batch[Q, A]) (open Batch[Q, A]) {
-		err := attempt(ctx, batch)
-		switch {
-		case Stalled(err):
-			return batch
-		case Refused(err) && len(batch) > 1:
-			half := len(batch) / 2
-			open = append(open, flush(ctx, batch[:half])...)
-			return append(open, flush(ctx, batch[half:])...)
-		case err != nil:
-			for _, request := range batch {
-				request.Err = err
+// Transactions returns a flush of a lane that answers a batch by one transaction. decide begins, decides
+// and commits it on the lane's connection, and sets the Err of a request that fails by itself. Where
+// the server refuses the transaction, its halves get a transaction each, so that one bad request fails
+// alone. Among a thousand it takes some twenty transactions to find it.
+func Transactions[Q, A any](
+	l *Lane, decide func(context.Context, *Lane, *pgxpool.Conn, Batch[Q, A]) error,
+) Flush[Q, A] {
+	return func(ctx context.Context, batch Batch[Q, A]) (open Batch[Q, A]) {
+		for parts := []Batch[Q, A]{batch}; len(parts) > 0; {
+			last := len(parts) - 1
+			part := parts[last]
+			parts = parts[:last]
+			try := l.Attempts()
+			for try.Next(ctx) {
+				for _, request := range part {
+					request.Err = nil // of an attempt before
+				}
+				try.Err = decide(ctx, l, try.Conn, part)
+			}
+			switch half := len(part) / 2; {
+			case Stalled(try.Err):
+				open = append(open, part...)
+			case Refused(try.Err) && half > 0:
+				parts = append(parts, part[half:], part[:half])
+			case try.Err != nil:
+				for _, request := range part {
+					request.Err = try.Err
+				}
 			}
 		}
-		return nil
+		return open
 	}
-	return flush
 }
 
 // Do decides a request; see [combine.Combiner.Do]. While another transaction holds a row of the
@@ -252,7 +246,8 @@ const grace = 10 * leastWait
 const mostStalls = 12
 
 // flush answers a batch on a usual lane.
-func (c *Combiner[Q, A]) flush(l *Lane, flush Flush[Q, A], batch Batch[Q, A]) {
+func (c *Combiner[Q, A]) flush(lane int, batch Batch[Q, A]) {
+	l, flush := c.lanes[lane], c.flushes[lane]
 	wait := min(max(waitRatio*time.Duration(c.usual.Load()), leastWait), mostWait)
 	l.skip, l.wait = false, min(wait, c.r.Timeout/stallsPerFlush)
 	start := time.Now()
@@ -270,7 +265,9 @@ func (c *Combiner[Q, A]) flush(l *Lane, flush Flush[Q, A], batch Batch[Q, A]) {
 
 // flushSlow answers a batch on the slow lane. Rows that are not known to be held may become free in
 // a moment, so it waits for them first.
-func (c *Combiner[Q, A]) flushSlow(l *Lane, flush Flush[Q, A], batch Batch[Q, A]) {
+func (c *Combiner[Q, A]) flushSlow(batch Batch[Q, A]) {
+	last := len(c.lanes) - 1
+	l, flush := c.lanes[last], c.flushes[last]
 	var fresh, known, inserted Batch[Q, A]
 	for _, r := range batch {
 		switch c.held.of(c.names(r.In)) {

@@ -63,79 +63,80 @@ func (l *Lane) interrupt(deadline context.Context) {
 	}
 }
 
-// Attempt calls f with the lane's connection, on which f sends one statement or one
-// transaction. It calls f again where nothing was applied and a retry may help. The error is
-// [store.ErrUnavailable] or [store.ErrUnknownOutcome].
-func (l *Lane) Attempt(ctx context.Context, f func(*pgxpool.Conn) error) error {
-	return l.r.explain(l.r.retry(ctx, func() error {
-		if err := l.connect(); err != nil {
-			return err
+// Attempts are the attempts to run one statement or one transaction on a lane:
+//
+//	try := lane.Attempts()
+//	for try.Next(ctx) {
+//		try.Err = ... // on try.Conn
+//	}
+//
+// Err is then the error of the last attempt: [store.ErrUnavailable] or [store.ErrUnknownOutcome].
+type Attempts struct {
+	Conn *pgxpool.Conn
+	Err  error
+
+	lane *Lane
+	n    int
+}
+
+// Attempts returns the attempts of a statement or a transaction.
+func (l *Lane) Attempts() *Attempts { return &Attempts{lane: l} }
+
+// Next begins the first attempt, or another where nothing was applied and that may help.
+func (a *Attempts) Next(ctx context.Context) bool {
+	l := a.lane
+	if a.Conn != nil {
+		a.Err = l.flight.end(ctx, a.Conn, a.Err)
+		a.Conn = nil
+	}
+	for a.n == 0 || l.r.again(ctx, a.n-1, a.Err) {
+		a.n++
+		if a.Err = l.ready(); a.Err == nil {
+			a.Conn = l.conn
+			l.flight.begin(a.Conn)
+			return true
 		}
-		l.mu.Lock()
-		over := l.over
-		l.mu.Unlock()
-		if over {
-			return late{errLate}
-		}
-		return use(ctx, l.conn, &l.flight, f)
-	}))
+	}
+	a.Err = l.r.explain(a.Err)
+	return false
+}
+
+// ready connects where the lane has no connection. It fails if the server was asked to cancel what the
+// flush sent before.
+func (l *Lane) ready() error {
+	if err := l.connect(); err != nil {
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.over {
+		return late{errLate}
+	}
+	return nil
 }
 
 // retries is the largest number of attempts after the first.
 const retries = 3
 
-// retry calls attempt again while its error says that nothing was applied and that the same
-// statement may succeed. It returns the error of the last attempt as the driver made it.
+// again reports whether the attempt number n, from 0, ended with an error that says that nothing was
+// applied and that the same statement may succeed. It waits before the next attempt.
 //
 // A cancelled statement is sent once more, because the cancellation can be a mistake. A
 // lock_timeout that passes while the server grants the lock cancels the statement a moment later.
 // If the statement has begun to wait for its next lock by then, the server has cleared the mark of
 // the timeout (enable_timeout in timeout.c of PostgreSQL) and reports that a user has cancelled it.
-func (r *Runner) retry(ctx context.Context, attempt func() error) error {
-	for n := 0; ; n++ {
-		err := attempt()
-		if err == nil || n == retries {
-			return err
-		}
-		switch v := judge(err); {
-		case v == serialized && !r.explicit.Swap(true):
-			continue // the next attempt asks for READ COMMITTED: there is nobody to wait for
-		case v == serialized, v == retry, v == cancelled && n == 0:
-			r.retrying(n+1, r.explain(err))
-		default:
-			return err
-		}
-		if backoff(ctx, n) != nil {
-			return err
-		}
+func (r *Runner) again(ctx context.Context, n int, err error) bool {
+	if err == nil || n == retries {
+		return false
 	}
-}
-
-// use calls f with the connection, and fails where a commit of f has not waited for its standby.
-// It ends a transaction that f left open: the pool would close the connection. It closes a
-// connection to a server that is read-only, since the next may go to another server, and one on
-// which the server may cancel the next statement as well.
-func use(ctx context.Context, conn *pgxpool.Conn, fl *flight, f func(*pgxpool.Conn) error) error {
-	take(conn.Conn().PgConn(), unsyncedKey) // of a commit of the application
-	fl.begin(conn)
-	err := OnStandby(conn.Conn().PgConn(), f(conn))
-	asked := fl.end()
-	if take(conn.Conn().PgConn(), unsyncedKey) || asked && err == nil { // a wait for the standby ends without an error
-		err = errUnsynced
+	switch v := judge(err); {
+	case v == serialized && !r.explicit.Swap(true):
+		return true // the next attempt asks for READ COMMITTED: there is nobody to wait for
+	case v == serialized, v == retry, v == cancelled && n == 0:
+		r.retrying(n+1, r.explain(err))
+		return backoff(ctx, n) == nil
 	}
-	if asked {
-		if IsCode(err, "57014") {
-			err = late{err}
-		}
-		_ = conn.Conn().Close(ctx)
-	}
-	if rerr := Rollback(ctx, conn); err == nil {
-		err = rerr
-	}
-	if err != nil && judge(err) == readOnly {
-		_ = conn.Conn().Close(ctx)
-	}
-	return err
+	return false
 }
 
 // Rollback ends a transaction that is open on the connection.

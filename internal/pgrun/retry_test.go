@@ -43,8 +43,10 @@ func TestRetry(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r, reported := quiet()
-				n := 0
-				err := r.retry(t.Context(), func() error { n++; return c.errs[n-1] })
+				err, n := c.errs[0], 1
+				for ; r.again(t.Context(), n-1, err); n++ {
+					err = c.errs[n]
+				}
 				if (err == nil) != (c.want == nil) || err != nil && err.Error() != c.want.Error() || n != c.attempts {
 					t.Errorf("%v after %d attempts, want %v after %d: %s", err, n, c.want, c.attempts, c.why)
 				}
@@ -62,10 +64,9 @@ func TestRetry(t *testing.T) {
 	t.Run("a context that ends", func(t *testing.T) {
 		r, _ := quiet()
 		ctx, cancel := context.WithCancel(t.Context())
-		n := 0
-		err := r.retry(ctx, func() error { n++; cancel(); return coded("40P01") })
-		if !IsCode(err, "40P01") || n > 2 {
-			t.Errorf("%v after %d attempts, want the error of the last attempt", err, n)
+		cancel()
+		if r.again(ctx, 0, coded("40P01")) {
+			t.Error("there is another attempt, want none")
 		}
 	})
 }

@@ -204,13 +204,18 @@ func TestQuery(t *testing.T) {
 	}
 }
 
-// TestOneBadRequestIsFoundByHalves has a server refuse every batch with a certain request. Its
-// neighbours wait for some twenty attempts, and not for a thousand.
+// TestOneBadRequestIsFoundByHalves has every batch with a certain request refused. Its neighbours
+// wait for some twenty transactions, and not for a thousand.
 func TestOneBadRequestIsFoundByHalves(t *testing.T) {
 	const n = 1024
+	l := &Lane{r: runner(t, 1, Options{})}
+	if err := l.acquire(); err != nil {
+		t.Fatal(err)
+	}
+	defer l.release()
 	for _, bad := range []int{0, 1, n / 2, n - 1} {
 		attempts, answered := 0, 0
-		flush := Each(func(_ context.Context, batch Batch[int, int]) error {
+		flush := Transactions(l, func(_ context.Context, _ *Lane, _ *pgxpool.Conn, batch Batch[int, int]) error {
 			attempts++
 			for _, r := range batch {
 				if r.In == bad {

@@ -52,8 +52,10 @@ func (r *rows) store(ctx context.Context, c *ledger.Changes) error {
 		pgrun.QueueCommit(out)
 	case out.Len() == 0:
 		return nil
+	default:
+		out = pgrun.WrapByIndex(out)
 	}
-	return r.send(out)
+	return r.q.SendBatch(r.ctx, out).Close()
 }
 
 // dropped returns the drops that delete rows. In a table that is partitioned by range, the rows go
