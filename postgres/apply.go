@@ -68,16 +68,16 @@ func (s *Store) decideIn(
 			return nil, err
 		}
 		// Another transaction holds these rows, or has made or removed them since the snapshot.
-		missed := make(map[int32][]string)
+		missed := make(map[int32]bool)
 		for i, key := range asked.keys {
 			if txn := asked.txns[i]; !w.buckets[key].locked && !refused[txn] {
-				missed[txn] = append(missed[txn], key)
+				missed[txn] = true
 			}
 		}
 		again := len(missed) > 0 && !lane.Skips()
 		var outcomes []outcome
 		if !again {
-			outcomes, again = s.decideAll(w, calls, refused, missed, lane)
+			outcomes, again = s.decideAll(w, calls, refused, missed)
 		}
 		if again {
 			if lane != nil {
@@ -110,7 +110,7 @@ func (s *Store) askIn(ctx context.Context, q pgrun.Queryer, txns []store.Txn) ([
 	for key, b := range w.buckets {
 		b.rec, b.damage = found.of(key)
 	}
-	outcomes, _ := s.decideAll(w, [][]store.Txn{txns}, nil, nil, nil)
+	outcomes, _ := s.decideAll(w, [][]store.Txn{txns}, nil, nil)
 	return outcomes[0].results, nil
 }
 
@@ -123,7 +123,7 @@ func (s *Store) askIn(ctx context.Context, q pgrun.Queryer, txns []store.Txn) ([
 // not locked. An answer with that row as it was read, and with another row as the commit will leave
 // it, would describe a state that never existed.
 func (s *Store) decideAll(
-	w *working, calls [][]store.Txn, refused map[int32]bool, missed map[int32][]string, lane *pgrun.Lane,
+	w *working, calls [][]store.Txn, refused, missed map[int32]bool,
 ) (outcomes []outcome, again bool) {
 	outcomes = make([]outcome, len(calls))
 	number := int32(0) // of the transaction at hand
@@ -133,8 +133,8 @@ func (s *Store) decideAll(
 		o.results = make([]store.Result, len(call))
 		first := number
 		for range call {
-			for _, key := range missed[number] {
-				o.err = lane.LeaveOut(key)
+			if missed[number] {
+				o.err = pgrun.ErrHeld
 			}
 			number++
 		}

@@ -2,38 +2,12 @@ package postgres
 
 import (
 	"cmp"
-	"iter"
 	"slices"
 	"strings"
 
 	"github.com/brimgo/brim/internal/combine"
 	"github.com/brimgo/brim/store"
 )
-
-// opKey yields the key whose row an operation locks. A question locks none.
-func opKey(op store.Op) iter.Seq[string] {
-	return func(yield func(string) bool) {
-		if op.Mode != store.Ask {
-			yield(op.Key)
-		}
-	}
-}
-
-// txnKeys yields the keys whose rows transactions lock.
-func txnKeys(txns []store.Txn) iter.Seq[string] {
-	return func(yield func(string) bool) {
-		for _, txn := range txns {
-			if txn.Asks() {
-				continue
-			}
-			for i := range txn {
-				if !yield(txn[i].Key) {
-					return
-				}
-			}
-		}
-	}
-}
 
 type fillRequest = combine.Request[store.Op, store.State]
 

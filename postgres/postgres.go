@@ -142,12 +142,11 @@ func newStore(pool *pgxpool.Pool, o Options) (*Store, error) {
 	}
 	s.fills, err = pgrun.NewCombiner(s.run,
 		pgrun.Batching{Lanes: o.Lanes, MinBatch: minBatch, MaxBatch: o.BatchSize},
-		opKey, func(l *pgrun.Lane) pgrun.Flush[store.Op, store.State] { return newFiller(s, l).decide })
+		func(l *pgrun.Lane) pgrun.Flush[store.Op, store.State] { return newFiller(s, l).decide })
 	if err != nil {
 		return nil, err
 	}
-	s.txns, err = pgrun.NewTransactions(s.run, pgrun.Batching{MaxBatch: o.BatchSize},
-		txnKeys, s.decideBatch)
+	s.txns, err = pgrun.NewTransactions(s.run, pgrun.Batching{MaxBatch: o.BatchSize}, s.decideBatch)
 	if err != nil {
 		return nil, err
 	}
@@ -181,7 +180,11 @@ func (s *Store) Fill(ctx context.Context, op store.Op) (store.State, error) {
 	case op.Mode != store.Ask && !combinable(&op):
 		return one(s.apply(ctx, "fill", []store.Txn{{op}}))
 	}
-	st, err := s.fills.Do(ctx, maphash.String(s.seed, op.Key), op)
+	hash := maphash.String(s.seed, op.Key)
+	if op.Mode == store.Ask {
+		hash++ // a question does not wait with those who wait for the row
+	}
+	st, err := s.fills.Do(ctx, hash, op)
 	if op.Mode == store.Ask {
 		err = s.run.Asked(ctx, err)
 	}
@@ -236,7 +239,11 @@ func (s *Store) Apply(ctx context.Context, txns ...store.Txn) ([]store.Result, e
 }
 
 func (s *Store) apply(ctx context.Context, op string, txns []store.Txn) ([]store.Result, error) {
-	results, err := s.txns.Do(ctx, 0, txns)
+	hash := uint64(0)
+	if len(txns[0]) > 0 {
+		hash = maphash.String(s.seed, txns[0][0].Key)
+	}
+	results, err := s.txns.Do(ctx, hash, txns)
 	return s.wrapEach(op, results), s.run.Wrap(op, err)
 }
 

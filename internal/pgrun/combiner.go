@@ -5,9 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
-	"maps"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -25,17 +22,19 @@ import (
 // bound their waits by [Lane.LockTimeout]. Where a flush stalls, it is sent once more and leaves
 // out the rows that are held; see [Lane.Skips]. The requests for these rows go to one more lane,
 // the slow one. That lane waits a moment, since most holders are other processes that commit, and
-// then tries again after pauses, until the caller's time is up. Requests for a row that was held
-// not long ago go there at once: one such row would delay the calls for all others.
+// then tries again after pauses, until the caller's time is up. Meanwhile the calls of the same hash go
+// there at once.
 type Combiner[Q, A any] struct {
 	r       *Runner
-	names   RowNames[Q]
 	lanes   []*Lane       // the last is the slow one
 	flushes []Flush[Q, A] // of the lanes
 	fast    *combine.Combiner[Q, A]
 	slow    *combine.Combiner[Q, A]
-	held    held
-	pause   time.Duration // of the slow lane, before it tries again
+	// held are, by hash, the times in Unix nanoseconds until which calls go to the slow lane at once: a
+	// call that finds the row held delays those of other rows.
+	held  [4096]atomic.Int64
+	pause time.Duration // of the slow lane, before it tries again
+	tried time.Time     // by the slow lane, for the last time
 	// usual is the smoothed duration of flushes that did not stall, in nanoseconds. It begins at
 	// 0: the first flush of a lane takes long, because the server has to plan its statements.
 	usual  atomic.Int64
@@ -48,15 +47,12 @@ type Batching struct {
 	Lanes, MinBatch, MaxBatch, Patience int
 }
 
-// RowNames returns the names of the rows that a request locks or inserts.
-type RowNames[Q any] = func(Q) iter.Seq[string]
-
 // Batch is the requests of a flush.
 type Batch[Q, A any] = []*combine.Request[Q, A]
 
 // Flush answers a batch. It returns the requests that it leaves open because a statement waited
 // for a row for too long, which [Stalled] tells. A request that the statement left out has the Err
-// of [Lane.LeaveOut].
+// [ErrHeld].
 type Flush[Q, A any] func(context.Context, Batch[Q, A]) (open Batch[Q, A])
 
 // NewCombiner returns a combiner that takes a connection before each flush, bounds the flush by
@@ -64,16 +60,15 @@ type Flush[Q, A any] func(context.Context, Batch[Q, A]) (open Batch[Q, A])
 // function that flusher returns answers the batches of that lane, and sends to the server by
 // [Lane.Attempts] alone.
 func NewCombiner[Q, A any](
-	r *Runner, b Batching, names RowNames[Q], flusher func(*Lane) Flush[Q, A],
+	r *Runner, b Batching, flusher func(*Lane) Flush[Q, A],
 ) (*Combiner[Q, A], error) {
-	c := &Combiner[Q, A]{r: r, names: names, held: held{rows: make(map[string]sighting)}}
+	c := &Combiner[Q, A]{r: r}
 	c.closed, c.close = context.WithCancel(context.Background())
 	for range max(1, b.Lanes) + 1 {
-		lane := &Lane{r: r, held: &c.held}
+		lane := &Lane{r: r}
 		c.lanes, c.flushes = append(c.lanes, lane), append(c.flushes, flusher(lane))
 	}
 	last := len(c.lanes) - 1
-	c.lanes[last].slow = true
 	var err error
 	c.fast, err = combine.New(c.flush, &combine.Options{
 		Lanes: b.Lanes, MinBatch: b.MinBatch, MaxBatch: b.MaxBatch, Patience: b.Patience,
@@ -88,6 +83,9 @@ func NewCombiner[Q, A any](
 	c.slow, err = combine.New(func(_ int, batch Batch[Q, A]) { c.flushSlow(batch) }, &combine.Options{
 		MaxBatch: b.MaxBatch, Grace: grace,
 		Before: func(int) error {
+			if time.Since(c.tried) > 2*longestPause { // nobody has waited since
+				c.pause = 0
+			}
 			_ = sleep.For(c.closed, c.pause) // Close ends it
 			return c.lanes[last].acquire()
 		},
@@ -105,10 +103,10 @@ func NewCombiner[Q, A any](
 
 // NewTransactions returns a combiner whose flushes are those of [Transactions].
 func NewTransactions[Q, A any](
-	r *Runner, b Batching, names RowNames[Q],
+	r *Runner, b Batching,
 	decide func(context.Context, *Lane, *pgxpool.Conn, Batch[Q, A]) error,
 ) (*Combiner[Q, A], error) {
-	return NewCombiner(r, b, names, func(l *Lane) Flush[Q, A] { return Transactions(l, decide) })
+	return NewCombiner(r, b, func(l *Lane) Flush[Q, A] { return Transactions(l, decide) })
 }
 
 // Transactions returns a flush of a lane that answers a batch by one transaction. decide begins, decides
@@ -149,10 +147,12 @@ func Transactions[Q, A any](
 // request, Do begins no attempt after the runner's timeout; the last one is bounded as every flush.
 // The error is then [store.ErrUnavailable], and the context's error as well if the context has ended.
 func (c *Combiner[Q, A]) Do(ctx context.Context, hash uint64, in Q) (out A, err error) {
-	if !c.held.any() || c.held.of(c.names(in)) == free {
+	held := &c.held[hash%uint64(len(c.held))]
+	if until := held.Load(); until == 0 || until < time.Now().UnixNano() {
 		if out, err = c.fast.Do(ctx, hash, in); err != ErrHeld {
 			return out, err
 		}
+		held.Store(time.Now().Add(remembered).UnixNano())
 	}
 	return c.doSlow(ctx, hash, in)
 }
@@ -160,18 +160,7 @@ func (c *Combiner[Q, A]) Do(ctx context.Context, hash uint64, in Q) (out A, err 
 // DoAll decides requests of one hash together; see [combine.Combiner.DoAll]. A request of which
 // another transaction holds a row waits apart from the others, as in Do.
 func (c *Combiner[Q, A]) DoAll(ctx context.Context, hash uint64, in []Q) (out []A, errs []error) {
-	var now []Q
-	var at []int // in in
-	out, errs = make([]A, len(in)), make([]error, len(in))
-	for i, q := range in {
-		if errs[i] = ErrHeld; !c.held.any() || c.held.of(c.names(q)) == free {
-			now, at = append(now, q), append(at, i)
-		}
-	}
-	answers, failed := c.fast.DoAll(ctx, hash, now)
-	for k, i := range at {
-		out[i], errs[i] = answers[k], failed[k]
-	}
+	out, errs = c.fast.DoAll(ctx, hash, in)
 	var wg sync.WaitGroup
 	for i, err := range errs {
 		if err == ErrHeld {
@@ -187,15 +176,20 @@ func (c *Combiner[Q, A]) doSlow(ctx context.Context, hash uint64, in Q) (out A, 
 	limit, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(c.closed, cancel)()
+	held := &c.held[hash%uint64(len(c.held))]
 	for start := time.Now(); ; {
 		out, err = c.slow.Do(limit, hash, in)
 		if err != ErrHeld {
 			break
 		}
+		held.Store(time.Now().Add(remembered).UnixNano())
 		if time.Since(start) >= c.r.Timeout {
 			return out, fmt.Errorf("%w: another transaction has held the row for %v; keep transactions that fill buckets short",
 				store.ErrUnavailable, c.r.Timeout)
 		}
+	}
+	if err == nil {
+		held.Store(0)
 	}
 	switch {
 	case err == nil || limit.Err() == nil || !errors.Is(err, limit.Err()):
@@ -233,6 +227,8 @@ const (
 	// shortWait is the lock_timeout of a flush that leaves out held rows. It then waits only for
 	// a row that another transaction is inserting, which no statement can leave out.
 	shortWait = 4 * time.Millisecond
+	// remembered is how long a row counts as held after a call has last waited for it.
+	remembered = time.Second
 	// longestPause is the longest pause of the slow lane. Pauses double up to it.
 	longestPause = 25 * time.Millisecond
 )
@@ -263,89 +259,40 @@ func (c *Combiner[Q, A]) flush(lane int, batch Batch[Q, A]) {
 	}
 }
 
-// flushSlow answers a batch on the slow lane. Rows that are not known to be held may become free in
-// a moment, so it waits for them first.
+// flushSlow answers a batch on the slow lane. If the lane was idle, or has just served a request, it
+// waits for the rows first: they may become free in a moment.
 func (c *Combiner[Q, A]) flushSlow(batch Batch[Q, A]) {
 	last := len(c.lanes) - 1
-	l, flush := c.lanes[last], c.flushes[last]
-	var fresh, known, inserted Batch[Q, A]
-	for _, r := range batch {
-		switch c.held.of(c.names(r.In)) {
-		case free, suspected:
-			fresh = append(fresh, r)
-		case locked:
-			known = append(known, r)
-		case inserting:
-			inserted = append(inserted, r)
-		}
-	}
-	if len(fresh) > 0 {
+	l, open := c.lanes[last], batch
+	if c.pause == 0 {
 		l.skip, l.wait = false, min(2*leastWait, c.r.Timeout/stallsPerFlush)
-		fresh = flush(l.ctx, fresh)
+		open = c.flushes[last](l.ctx, batch)
 	}
 	l.skip, l.wait = true, shortWait
-	s := &slowFlush[Q, A]{c: c, l: l, flush: flush, stalled: make(map[string]bool)}
-	s.apart(fresh)
-	s.apart(known)
-	for i := range inserted {
-		s.apart(inserted[i : i+1])
+	// A statement that stalls all the same waits for a row that another transaction is inserting. Its
+	// halves are sent, down to the one request that stalls by itself.
+	stalls := 0
+	for parts := []Batch[Q, A]{open}; len(parts) > 0; {
+		part := parts[len(parts)-1]
+		parts = parts[:len(parts)-1]
+		if stalls <= mostStalls && len(part) > 0 { // else it goes out with the next flush
+			if part = c.flushes[last](l.ctx, part); len(part) > 0 {
+				stalls++
+			}
+		}
+		if half := len(part) / 2; half > 0 && stalls <= mostStalls {
+			parts = append(parts, part[half:], part[:half])
+			continue
+		}
+		for _, r := range part {
+			r.Err = ErrHeld
+		}
 	}
 	c.pause = min(max(2*c.pause, 2*time.Millisecond), longestPause)
 	for _, r := range batch {
 		if r.Err != ErrHeld {
-			c.held.served(c.names(r.In))
 			c.pause = 0
 		}
 	}
-}
-
-// slowFlush is a flush of the slow lane.
-type slowFlush[Q, A any] struct {
-	c       *Combiner[Q, A]
-	l       *Lane
-	flush   Flush[Q, A]
-	stalls  int
-	stalled map[string]bool // names of rows that other transactions are inserting
-}
-
-// apart sends requests, and leaves out the rows that are held. Where the statement stalls all the
-// same, another transaction is inserting a row. apart then sends the halves, down to the one
-// request that stalls by itself.
-func (s *slowFlush[Q, A]) apart(batch Batch[Q, A]) {
-	var open Batch[Q, A]
-	for _, r := range batch {
-		if r.Err = nil; s.stalls > mostStalls { // it goes out with the next flush
-			r.Err = ErrHeld
-		}
-		for name := range s.c.names(r.In) {
-			if s.stalled[name] {
-				r.Err = ErrHeld
-			}
-		}
-		if r.Err == nil {
-			open = append(open, r)
-		}
-	}
-	if len(open) == 0 {
-		return
-	}
-	s.l.inserts = nil
-	if open = s.flush(s.l.ctx, open); len(open) == 0 {
-		return
-	}
-	s.stalls++
-	if half := len(open) / 2; half > 0 {
-		s.apart(open[:half:half])
-		s.apart(open[half:])
-		return
-	}
-	names := s.l.inserts
-	if names == nil {
-		names = slices.Collect(s.c.names(open[0].In))
-	}
-	for _, name := range names {
-		s.stalled[name] = true
-	}
-	s.c.held.found(maps.Keys(s.stalled), inserting)
-	open[0].Err = ErrHeld
+	c.tried = time.Now()
 }

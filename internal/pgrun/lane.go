@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"sync"
 	"time"
 
@@ -22,10 +21,6 @@ type Lane struct {
 	wait time.Duration // the lock_timeout of the flush
 	own  time.Duration // the lock_timeout of the connection's session; 0 for none
 	skip bool          // the statements of the flush leave out the rows that others hold
-	held *held
-	slow bool // the lane serves the requests for held rows
-
-	inserts []string // see Inserting
 
 	mu  sync.Mutex      // guards changes of ctx, deadline and over
 	ctx context.Context // of the flush
@@ -171,29 +166,9 @@ func (l *Lane) IdleTimeout() *string {
 // hold. Where there is no lane, they do not.
 func (l *Lane) Skips() bool { return l != nil && l.skip }
 
-// LeaveOut returns the Err of a request that the flush leaves out because another transaction holds
-// the rows with these names.
-func (l *Lane) LeaveOut(names ...string) error {
-	as := suspected
-	if l.slow || !l.skip { // it has waited for the rows, or Held has named them
-		as = locked
-	}
-	l.held.found(slices.Values(names), as)
-	return ErrHeld
-}
-
-// Inserting names the rows that a statement of the flush was inserting when it stalled. Without it,
-// any row of the requests may be the one.
-func (l *Lane) Inserting(names []string) { l.inserts = names }
-
-// Held returns the names of the rows whose calls use the slow lane, so that a flush can leave them
-// out. It returns none to the slow lane.
-func (l *Lane) Held() []string {
-	if l == nil || l.slow || !l.held.any() {
-		return nil
-	}
-	return l.held.list()
-}
+// ErrHeld is the Err of a request that a flush leaves out because another transaction holds a row of
+// it. Nothing was applied. The caller's goroutine moves the request to the slow lane.
+var ErrHeld = fmt.Errorf("%w: another transaction holds the row", store.ErrUnavailable)
 
 // acquire takes a connection for the next flush. Callers can still take their requests back
 // while it waits.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"log/slog"
 	"os"
 	"sync"
@@ -48,14 +47,11 @@ func runner(t *testing.T, conns int32, o Options) *Runner {
 
 type request = combine.Request[int, int]
 
-// noRows is for requests that lock no rows.
-var noRows = func(int) iter.Seq[string] { return func(func(string) bool) {} }
-
 // doubles returns a combiner whose transactions double numbers on the server. Division by zero
 // makes the server refuse a batch that has a zero.
 func doubles(t *testing.T, r *Runner, b Batching) *Combiner[int, int] {
 	t.Helper()
-	c, err := NewTransactions(r, b, noRows, func(ctx context.Context, _ *Lane, conn *pgxpool.Conn, batch []*request) error {
+	c, err := NewTransactions(r, b, func(ctx context.Context, _ *Lane, conn *pgxpool.Conn, batch []*request) error {
 		in := make([]int, len(batch))
 		for i, request := range batch {
 			in[i] = request.In

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"hash/maphash"
-	"iter"
 	"slices"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -47,27 +46,6 @@ func (l *Ledger) DecideAll(ctx context.Context, jobs []*ledger.Job) []error {
 	return errs
 }
 
-// lockedNames yields the names of the rows that a job locks or inserts: "a" and the key of an
-// account, "r" and the ID of a new answer, and "s" and the ID of a spend, which stands for its
-// accounts.
-func lockedNames(job *ledger.Job) iter.Seq[string] {
-	return func(yield func(string) bool) {
-		for _, key := range job.Accounts {
-			if !yield("a" + key) {
-				return
-			}
-		}
-		for _, id := range job.Requests {
-			if !yield("r" + id) {
-				return
-			}
-		}
-		if job.SpendID != "" {
-			yield("s" + job.SpendID)
-		}
-	}
-}
-
 // repeats is how often a batch is decided again because another transaction has used one of its
 // IDs meanwhile, for another account.
 const repeats = 3
@@ -81,9 +59,6 @@ func (l *Ledger) decideBatch(
 		r.lane = lane
 		err = r.decideFree(ctx, requests)
 		if !isDuplicate(err) || n == repeats {
-			if pgrun.Stalled(err) {
-				lane.Inserting(r.inserting)
-			}
 			return err
 		}
 		if err := pgrun.Rollback(ctx, conn); err != nil {
@@ -106,8 +81,10 @@ func (r *rows) decideFree(ctx context.Context, requests []*jobRequest) error {
 		return err
 	}
 	free := slices.DeleteFunc(slices.Clone(requests), func(request *jobRequest) bool {
-		request.Err = nil
-		return r.leaveOut(request)
+		if request.Err = nil; r.held(request.In) {
+			request.Err = pgrun.ErrHeld
+		}
+		return request.Err != nil
 	})
 	for i, request := range free {
 		jobs[i] = request.In
@@ -119,35 +96,16 @@ func (r *rows) decideFree(ctx context.Context, requests []*jobRequest) error {
 	return err
 }
 
-// leaveOut reports whether another transaction holds a row of the request, and sets the request's
-// Err if so.
-func (r *rows) leaveOut(request *jobRequest) bool {
-	var held []string
-	look := func(key string) {
-		if r.ids[key] == 0 {
-			held = append(held, "a"+key)
+// held reports whether another transaction holds a row of the job.
+func (r *rows) held(job *ledger.Job) bool {
+	locked := job.Accounts
+	if spend := r.requests[job.SpendID]; spend != nil {
+		if !r.begun[job.SpendID] {
+			return true
 		}
+		locked = slices.Concat(locked, spend.Accounts)
 	}
-	for _, key := range request.In.Accounts {
-		look(key)
-	}
-	id := request.In.SpendID
-	if spend := r.requests[id]; spend != nil {
-		for _, key := range spend.Accounts {
-			look(key)
-		}
-		if len(held) > 0 || !r.begun[id] {
-			held = append(held, "s"+id)
-		}
-	}
-	if len(held) == 0 {
-		return false
-	}
-	if !r.lane.Skips() { // the lane knows the account; its probation goes on
-		held = []string{"s" + id}
-	}
-	request.Err = r.lane.LeaveOut(held...)
-	return true
+	return slices.ContainsFunc(locked, func(key string) bool { return r.ids[key] == 0 })
 }
 
 // decide decides jobs in the caller's transaction.

@@ -94,7 +94,7 @@ func New(s *postgres.Store, o *Options) (*Ledger, error) {
 	l.calls = calls{l, over(run.Look), over(run.Change), true}
 	l.decisions, err = pgrun.NewTransactions(run, pgrun.Batching{
 		Lanes: cmp.Or(o.Lanes, DefaultLanes), MinBatch: minBatch, MaxBatch: cmp.Or(o.BatchSize, DefaultBatchSize), Patience: patience,
-	}, lockedNames, l.decideBatch)
+	}, l.decideBatch)
 	if err != nil {
 		return nil, store.Wrap("pgledger", "new", err)
 	}

@@ -6,7 +6,6 @@ import (
 	"maps"
 	"math"
 	"slices"
-	"strings"
 
 	"github.com/jackc/pgx/v5"
 
@@ -30,11 +29,8 @@ type rows struct {
 	holds    map[string][]ledger.Hold   // a few of each account, which are in its row
 	requests map[string]*ledger.Request // nil for an ID without an answer
 	begun    map[string]bool            // spends whose requests are locked
-	// inserting are the names of the rows that the next round trip inserts; see
-	// [pgrun.Lane.Inserting].
-	inserting []string
-	pages     book.Pages
-	misses    int // the pages of entries that were read
+	pages    book.Pages
+	misses   int // the pages of entries that were read
 
 	ctx    context.Context // for the reads that jobs ask for besides
 	failed error           // of the connection; nothing is stored after it
@@ -54,8 +50,7 @@ const readAhead = 16
 
 // read reads the rows that the jobs will need in one round trip: accounts locked where lock is set,
 // or all rows as one state. Where accounts are missing, it creates them and reads again. It leaves
-// out the accounts of spends that the lane knows to be held, and those that another transaction
-// holds if the lane skips them.
+// out the rows that another transaction holds if the lane skips them.
 func (r *rows) read(ctx context.Context, jobs []*ledger.Job, lock bool) error {
 	r.ctx = ctx
 	var spends []string
@@ -65,7 +60,6 @@ func (r *rows) read(ctx context.Context, jobs []*ledger.Job, lock bool) error {
 		}
 		for _, id := range job.Requests {
 			r.requests[id] = nil
-			r.inserting = append(r.inserting, "r"+id)
 		}
 		if job.SpendID != "" {
 			r.requests[job.SpendID] = nil
@@ -91,11 +85,6 @@ func (r *rows) read(ctx context.Context, jobs []*ledger.Job, lock bool) error {
 	for tries := 0; slices.ContainsFunc(keys, missing) && !(tries > 0 && r.lane.Skips()); tries++ {
 		// Another transaction may create an account, and remove it again.
 		keys = slices.DeleteFunc(keys, func(key string) bool { return !missing(key) })
-		inserting := r.inserting
-		r.inserting = nil
-		for _, key := range keys {
-			r.inserting = append(r.inserting, "a"+key)
-		}
 		out = &pgx.Batch{}
 		out.Queue(sql["create"], keys)
 		r.missing = append(r.missing, keys...)
@@ -103,7 +92,6 @@ func (r *rows) read(ctx context.Context, jobs []*ledger.Job, lock bool) error {
 		if err := r.send(out); err != nil {
 			return err
 		}
-		r.inserting = inserting
 	}
 	return nil
 }
@@ -119,12 +107,6 @@ func (r *rows) batch() *book.Batch {
 // leave windows.
 func (r *rows) queue(out *pgx.Batch, keys, spends []string, lock bool) {
 	sql, now, begun := r.l.sql, r.l.run.Now(), idColumn(spends)
-	held := []string{}
-	for _, name := range r.lane.Held() {
-		if key, is := strings.CutPrefix(name, "a"); is {
-			held = append(held, key)
-		}
-	}
 	take, begin := "accounts", ""
 	switch {
 	case lock && r.lane.Skips():
@@ -132,7 +114,7 @@ func (r *rows) queue(out *pgx.Batch, keys, spends []string, lock bool) {
 	case lock:
 		take, begin = "take", "begun"
 	}
-	out.Queue(sql[take], keys, begun, held).Query(r.scanAccounts)
+	out.Queue(sql[take], keys, begun).Query(r.scanAccounts)
 	if lock && len(spends) > 0 {
 		out.Queue(sql[begin], begun).Query(r.scanBegun)
 	}
