@@ -81,8 +81,9 @@ type Options struct {
 // Store is a [store.Store] in a PostgreSQL table. Any number of goroutines and processes may use it at
 // once.
 type Store struct {
-	run *pgrun.Runner
-	sql atomic.Pointer[statements]
+	shared // for ledgers
+	run    *pgrun.Runner
+	sql    atomic.Pointer[statements]
 	// generation numbers the texts of the statements; see resized.
 	generation atomic.Int32
 	maxSkew    time.Duration
@@ -92,6 +93,8 @@ type Store struct {
 	txns       *pgrun.Combiner[[]store.Txn, []store.Result]
 	pruner     *pruner.Pruner
 }
+
+type shared = pgrun.Shared
 
 // New returns a store over the caller's pool. Close does not close the pool. New sends nothing, so
 // the first call reports a missing table. o may be nil. New fails if the pool is nil, or if an
@@ -140,6 +143,7 @@ func newStore(pool *pgxpool.Pool, o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
+	s.shared = s.run.Share()
 	s.fills, err = pgrun.NewCombiner(s.run,
 		pgrun.Batching{Lanes: o.Lanes, MinBatch: minBatch, MaxBatch: o.BatchSize},
 		func(l *pgrun.Lane) pgrun.Flush[store.Op, store.State] { return newFiller(s, l).decide })
@@ -159,8 +163,6 @@ func newStore(pool *pgxpool.Pool, o Options) (*Store, error) {
 
 // resized gives the statements new texts, and so new plans, because the table has grown or shrunk.
 func (s *Store) resized() { s.sql.Store(newStatements(s.run.Names, int(s.generation.Add(1)))) }
-
-func init() { pgrun.Of = func(store any) *pgrun.Runner { return store.(*Store).run } }
 
 // minBatch is how many calls must wait before a second statement is sent beside one in flight.
 // Apart from its keys, a statement costs as much as some dozens of keys, most of it for the

@@ -115,9 +115,17 @@ func New(pool *pgxpool.Pool, backend string, o Options) (*Runner, error) {
 	return &Runner{server: s, backend: backend, made: make(map[closer]struct{})}, nil
 }
 
-// Of returns the runner of a *postgres.Store, which closes with the store. Package postgres sets it
-// when it is linked, so that Store needs no exported method for packages of this module.
-var Of func(store any) *Runner
+// Shared makes a store that embeds it, under an unexported name, one that [Of] knows. Its method belongs
+// to this package, so that the store gets none that its callers see.
+type Shared struct{ r *Runner }
+
+func (s Shared) runner() *Runner { return s.r }
+
+// Share returns the Shared of a store that has the runner r.
+func (r *Runner) Share() Shared { return Shared{r} }
+
+// Of returns the runner of a store, which closes with the store.
+func Of(s interface{ runner() *Runner }) *Runner { return s.runner() }
 
 // As returns a runner over the same pool, clock and options that works for another backend. It
 // closes with r.
