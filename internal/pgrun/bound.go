@@ -32,7 +32,7 @@ func (f *flight) begin(conn *pgxpool.Conn) {
 	f.conn, f.asked = conn.Conn().PgConn(), false
 }
 
-// end returns the error of what was in flight, which has ended with err, or that of a commit that has
+// end returns the error of the flight, which has ended with err, or that of a commit that has
 // not waited for its standby. It ends a transaction that is left open: the pool would close the
 // connection. It closes a connection to a server that is read-only, since the next may go to another
 // server, and one on which the server may cancel the next statement as well.

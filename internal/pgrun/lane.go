@@ -96,8 +96,8 @@ func (a *Attempts) Next(ctx context.Context) bool {
 	return false
 }
 
-// ready connects where the lane has no connection. It fails if the server was asked to cancel what the
-// flush sent before.
+// ready connects where the lane has no connection. It fails if the server was asked to cancel a
+// statement that the flush sent before.
 func (l *Lane) ready() error {
 	if err := l.connect(); err != nil {
 		return err

@@ -9,7 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// recorder is a test that keeps what it is told.
+// recorder is a test that keeps its messages.
 type recorder struct {
 	testing.TB
 	told string
