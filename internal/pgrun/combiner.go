@@ -234,12 +234,15 @@ const (
 )
 
 // grace is how long a caller that waits for a row stays beyond its deadline, if its request is just
-// being tried. It covers a flush of the slow lane with all of its stalls.
+// being tried.
 const grace = 10 * leastWait
 
-// mostStalls is how many statements of one flush of the slow lane may stall. They suffice to find
-// the first row that stalls among a batch of a thousand by halves.
-const mostStalls = 12
+// A flush of the slow lane that has lasted for halving sends no more halves of a batch that stalls, once
+// it has sent leastHalves statements: it ends within grace also where each statement takes long.
+const (
+	halving     = grace / 2
+	leastHalves = 3
+)
 
 // flush answers a batch on a usual lane.
 func (c *Combiner[Q, A]) flush(lane int, batch Batch[Q, A]) {
@@ -262,7 +265,7 @@ func (c *Combiner[Q, A]) flush(lane int, batch Batch[Q, A]) {
 // flushSlow answers a batch on the slow lane. If the lane was idle, or has just served a request, it
 // waits for the rows first: they may become free in a moment.
 func (c *Combiner[Q, A]) flushSlow(batch Batch[Q, A]) {
-	last := len(c.lanes) - 1
+	start, last := time.Now(), len(c.lanes)-1
 	l, open := c.lanes[last], batch
 	if c.pause == 0 {
 		l.skip, l.wait = false, min(2*leastWait, c.r.Timeout/stallsPerFlush)
@@ -270,18 +273,18 @@ func (c *Combiner[Q, A]) flushSlow(batch Batch[Q, A]) {
 	}
 	l.skip, l.wait = true, shortWait
 	// A statement that stalls all the same waits for a row that another transaction is inserting. Its
-	// halves are sent, down to the one request that stalls by itself.
-	stalls := 0
+	// halves are sent, the largest first, down to the one request that stalls by itself.
+	sent := 0
 	for parts := []Batch[Q, A]{open}; len(parts) > 0; {
-		part := parts[len(parts)-1]
-		parts = parts[:len(parts)-1]
-		if stalls <= mostStalls && len(part) > 0 { // else it goes out with the next flush
-			if part = c.flushes[last](l.ctx, part); len(part) > 0 {
-				stalls++
-			}
+		part := parts[0]
+		parts = parts[1:]
+		goOn := sent < leastHalves || time.Since(start) < halving // else it goes out with the next flush
+		if goOn && len(part) > 0 {
+			part = c.flushes[last](l.ctx, part)
+			sent++
 		}
-		if half := len(part) / 2; half > 0 && stalls <= mostStalls {
-			parts = append(parts, part[half:], part[:half])
+		if half := len(part) / 2; half > 0 && goOn {
+			parts = append(parts, part[:half], part[half:])
 			continue
 		}
 		for _, r := range part {
