@@ -278,7 +278,6 @@ func (u *tally) count(e *ledger.Entry, now int64) error {
 		if err := u.sum(e, 1, now); err != nil {
 			return err
 		}
-		u.pay(e)
 	}
 	u.countedSeq = e.Seq
 	return nil
@@ -292,6 +291,9 @@ func (u *tally) sum(e *ledger.Entry, sign, now int64) error {
 	}
 	n := u.units(e, now)
 	n.used, n.held = n.used*sign, n.held*sign
+	if n.used < 0 && u.rule.netted() { // a credit has paid for the rest
+		n.used = max(n.used, -u.of(e.Tags).used)
+	}
 	var ok bool
 	if value := e.Tags[u.rule.per]; u.rule.each {
 		ok = u.addValue(value, n)
@@ -316,6 +318,8 @@ func (u *tally) units(e *ledger.Entry, now int64) units {
 	n := units{e.Used, e.Held, e.Expires, e.Spends}
 	if u.rule.spends() {
 		n.used, n.held = u.rule.countOf(e)
+	} else if e.Seq > u.begun {
+		n.used -= u.credited(e)
 	}
 	if e.Expires <= now || e.Kind == kindExpire && e.Expires <= e.At { // a later end, which Prune has added
 		if e.Spends {
@@ -344,7 +348,6 @@ func (r *Rule) countOf(e *ledger.Entry) (used, held int64) {
 func (u *tally) fill(e *ledger.Entry, now int64) error {
 	u.passLimit(now)
 	n := u.units(e, now)
-	n.used -= u.credited(e)
 	if cmp.Or(e.Part, e.Seq) < u.firstSeq || n.used == 0 && n.held == 0 || !u.rule.matches(e.Tags, e.SpendAmount) {
 		return nil
 	}
@@ -427,7 +430,7 @@ func (u *tally) level(now int64) int64 {
 // room returns the rest of the limit. It may be negative. If it is out of range, room returns the
 // nearest number.
 func (u *tally) room() int64 {
-	return subtract(subtract(u.amounts.now, u.spent()), u.held)
+	return subtract(subtract(u.amounts.now, u.used), u.held)
 }
 
 // subtract returns a - b, or the nearest number in range.

@@ -96,11 +96,17 @@ func (u *tally) advance(a *account, last, now int64) error {
 		}
 	case rolling, count, calendar, countPer:
 		edge := u.edgeIn(a, now)
-		if edge < last {
+		switch {
+		case edge >= last: // no entry is dated after the last decision, so all have left
+			u.edge, u.sums, u.values = edge, sums{}, nil
+		case edge != u.edge && u.rule.periodic():
+			// The rule has missed the beginning of the period, or the period begins at another time: in
+			// another zone, or by other rules of the zone.
+			u.sums, u.values = sums{}, nil
+			return u.begin(a, now)
+		default:
 			return u.moveEdge(a, edge, now)
 		}
-		// No entry is dated after the last decision, so all have left.
-		u.edge, u.sums, u.values = edge, sums{}, nil
 	}
 	return nil
 }
@@ -125,21 +131,11 @@ func (u *tally) edgeIn(a *account, t int64) int64 {
 	return max(u.edgeAt(t), a.removed())
 }
 
-// catchUp counts an entry of a decision without this rule. The units that had left by then leave
-// first if the rule has paid units and their number depends on the order: a refund takes back paid
-// units if too few used ones are left, and an entry that is dated before the window never enters
-// it. Prune has kept the entries that the rule needs, so the edge is that of then, with and without
-// it.
+// catchUp counts an entry of a decision without this rule, as of then.
 func (u *tally) catchUp(a *account, e *ledger.Entry) error {
 	a.place(e)
 	now := min(e.At, a.time)
 	u.expire(now)
-	edge := u.edgeAt(now)
-	if edge > u.edge && (e.Used < 0 || e.Dated <= edge) && u.spentOfPaid() != nil {
-		if err := u.moveEdge(a, edge, now); err != nil {
-			return err
-		}
-	}
 	return u.count(e, now)
 }
 
@@ -170,35 +166,24 @@ func (u *tally) begin(a *account, now int64) error {
 	return err
 }
 
-// moveEdge moves the edge at now. Forward, it subtracts the entries that the edge passes. Backward, it
-// adds them: a period of the same name begins earlier in another zone, or by other rules of the
-// zone. Entries that the rule has not counted yet stay out of it.
+// moveEdge moves the edge of a window at now, and subtracts the entries that the edge passes. Entries
+// that the rule has not counted yet stay out of it.
 //
 // moveEdge remembers in quiet up to which date there is no entry. Hours may pass between the
 // entries of an account, and a decision in between then reads nothing.
 func (u *tally) moveEdge(a *account, edge, now int64) error {
-	from, to, sign := max(u.edge, u.quiet), edge, int64(-1)
-	if edge < u.edge {
-		from, to, sign = edge, u.edge, 1
-	}
+	from := max(u.edge, u.quiet)
 	u.edge = edge
-	if from >= to {
+	if from >= edge {
 		return nil
 	}
-	spent := u.spentOfPaid()
-	through, err := a.dated(from, to, func(e *ledger.Entry) error {
+	through, err := a.dated(from, edge, func(e *ledger.Entry) error {
 		if e.Seq > u.countedSeq {
 			return nil
 		}
-		if sign < 0 && e.Spends && e.Expires <= now && u.rule.rolls() && e.Dated <= u.edgeAt(e.Expires) {
-			u.leaveHeld(spent, e)
-		}
-		return u.sum(e, sign, now)
+		return u.sum(e, -1, now)
 	})
-	if u.quiet = edge; sign < 0 {
-		u.quiet = through
-		u.leavePaid(spent)
-	}
+	u.quiet = through
 	return err
 }
 

@@ -135,10 +135,10 @@ func (u *tally) report(a *account) Usage {
 	in := func(n int64) Money { return Money{n, r.limit.Currency} }
 	usage := Usage{
 		Account: accountOf(a.key), Rule: r.name, Tag: r.per, Value: u.value, Limit: in(u.amounts.now),
-		Used: in(u.spent()), Held: in(u.held), Remaining: in(u.room()),
+		Used: in(u.used), Held: in(u.held), Remaining: in(u.room()),
 	}
 	if r.spends() { // a spend counts also while it is held
-		usage.Used, usage.Held = in(u.spent()+u.held), in(0)
+		usage.Used, usage.Held = in(u.used+u.held), in(0)
 	}
 	switch r.kind {
 	case leaky:
@@ -150,7 +150,7 @@ func (u *tally) report(a *account) Usage {
 			usage.GrowsAt = timeAfter(now, u.bucket.Refusal(&op, now, anySkew).RetryAfter)
 		}
 	case calendar, countPer:
-		if u.spent() > 0 && u.held == 0 && u.amounts.until == maxTime {
+		if u.used > 0 && u.held == 0 && u.amounts.until == maxTime {
 			_, end := r.periodAt(now)
 			usage.GrowsAt = time.UnixMicro(end).UTC()
 		}

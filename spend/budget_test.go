@@ -76,6 +76,7 @@ func TestBadBudgets(t *testing.T) {
 		{name: "no zone", b: budget(spend.Calendar("r", eur(1), spend.Day, nil)), says: "Location"},
 		{name: "no period", b: budget(spend.Calendar("r", eur(1), 0, time.UTC)), says: "Day, Week"},
 		{name: "a count that counts credits", b: budget(spend.Count("r", 1, time.Hour).CountsCredits()), says: "CountsCredits has no meaning"},
+		{name: "a window that counts credits", b: budget(spend.Rolling("r", eur(1), time.Hour).CountsCredits()), says: "use Calendar, Lifetime or Leaky"},
 		{name: "a ceiling that counts credits", b: budget(spend.PerTransaction("r", eur(1)).CountsCredits()), says: "CountsCredits has no meaning"},
 		{name: "a ceiling with thresholds", b: budget(spend.PerTransaction("r", eur(1)).Thresholds(50)), says: "Thresholds have no meaning"},
 		{name: "a share of nothing", b: budget(ok.Thresholds(0, 50)), says: "a threshold is 0 percent"},

@@ -24,7 +24,7 @@ func everyRule(t testing.TB) Budget {
 	eur := func(n int64) Money { return Money{n, "EUR"} }
 	return Budget{Name: "cards", Currency: "EUR:4", Rules: []Rule{
 		Leaky("smooth", eur(300_00), 36*time.Hour).MatchingAtLeast(Money{10001, "EUR:4"}).MatchingAtMost(eur(500)),
-		Rolling("month", eur(1000_00), 30*24*time.Hour).AtMost(eur(5000_00)).CountsCredits(),
+		Rolling("month", eur(1000_00), 30*24*time.Hour).AtMost(eur(5000_00)),
 		Rolling("short", Money{1, "EUR:4"}, 1500*time.Microsecond),
 		Calendar("day", eur(200_00), Day, berlin).DayStarting(4 * time.Hour),
 		Calendar("week", eur(200_00), Week, time.UTC).WeekStarting(time.Sunday).DayStarting(90*time.Minute + 1500*time.Microsecond),
@@ -32,7 +32,7 @@ func everyRule(t testing.TB) Budget {
 		Calendar("year", eur(200_00), Year, time.UTC).Per("merchant"),
 		PerTransaction("casinos", eur(0)).Matching("mcc", "7995", "7800").Matching("country", "DE"),
 		PerTransaction("abroad", eur(100)).NotMatching("country", "DE", "AT").Matching("mcc", "true"),
-		Lifetime("ever", eur(20000_00)).Thresholds(100, 50, 80, 50),
+		Lifetime("ever", eur(20000_00)).Thresholds(100, 50, 80, 50).CountsCredits(),
 		Count("often", 5, 10*time.Minute).AtMost(Money{Minor: 9}).CountsDeclines(),
 		CountPer("daily", 20, Day, berlin).WeekStarting(time.Monday).CountsVoids(),
 	}, Plans: map[string][]Rule{

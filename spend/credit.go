@@ -7,7 +7,8 @@ import (
 )
 
 // CountsCredits returns a rule in which a [Budgets.Credit] makes room. Without it, a credit changes
-// nothing in the rule. [Count], [CountPer] and [PerTransaction] cannot count credits.
+// nothing in the rule. [Leaky], [Calendar] and [Lifetime] rules can count credits. A [Rolling] rule
+// cannot: units leave its window one by one, and a credit would also pay for units that leave soon.
 //
 // With and without CountsCredits, a rule keeps the credits that it has counted. If a rule gets or
 // loses CountsCredits, only later credits are affected. A rule that is new to an account counts no
@@ -25,12 +26,10 @@ func (r Rule) CountsCredits() Rule {
 //
 // A rule with [Rule.CountsCredits] counts the credit if the credit passes the filters of the rule.
 // It counts at most the used amount that the rule has at that moment. The rest makes no room, now
-// or later. From a [Leaky] rule, the counted part drains units. In any other rule the counted part
-// pays for the oldest unpaid units in the window, and Used is the sum of the unpaid units. Paid
-// units leave the window first, and make no room when they leave. So Used never grows because time
-// passes. A new period of a [Calendar] rule begins with nothing used and nothing paid.
-//
-// A refund lowers the unpaid units first. If it takes back paid units, these make no room again.
+// or later. From a [Leaky] rule, the counted part drains units. In a [Calendar] or [Lifetime] rule it
+// lowers Used, and a later refund lowers Used further, never below 0. If the periods of a Calendar
+// rule begin at another time, in another zone, the rule counts the spends of the period anew and no
+// credit of before.
 //
 // Retries and errors are those of [Budgets.Charge]. The ID begins no spend: a credit cannot be
 // refunded.
@@ -63,7 +62,7 @@ func (u *tally) creditable(now int64) int64 {
 	if u.rule.kind == leaky {
 		return u.level(now)
 	}
-	return u.spent()
+	return u.used
 }
 
 // credited returns the part of a credit that the rule has counted.

@@ -65,7 +65,7 @@ func (u *tally) arm(before, now int64) {
 // share returns the used and held part of the limit in percent, rounded down. For a rule with Per, u
 // is a tally that at has made.
 func (u *tally) share(now int64) int64 {
-	used := u.spent()
+	used := u.used
 	if u.rule.kind == leaky {
 		used = u.level(now)
 	}

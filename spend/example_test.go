@@ -290,7 +290,7 @@ func ExampleMoney_In() {
 
 func ExampleBudgets_Credit() {
 	ctx := context.Background()
-	net := spend.Rolling("net", eur("1000.00"), 30*24*time.Hour).CountsCredits()
+	net := spend.Calendar("net", eur("1000.00"), spend.Month, time.UTC).CountsCredits()
 	gross := spend.Rolling("gross", eur("5000.00"), 30*24*time.Hour)
 	cards, err := spend.New(memledger.New(nil), spend.Budget{Name: "cards", Currency: "EUR", Rules: []spend.Rule{net, gross}}, nil)
 	if err != nil {

@@ -21,12 +21,11 @@ func TestFailingReads(t *testing.T) {
 	for name, call := range calls {
 		eachReadFails(t, name, busyAccount, call)
 	}
-	eachReadFails(t, "a refund of paid units that the rule has missed", func(t *testing.T) (*testLedger, *spend.Budgets) {
+	eachReadFails(t, "a refund that the rule has missed", func(t *testing.T) (*testLedger, *spend.Budgets) {
 		l := newTestLedger(t)
 		older := budgets(t, l, spend.Lifetime("ever", cents(1000)))
-		newer := budgets(t, l, spend.Rolling("window", cents(100), day).CountsCredits())
+		newer := budgets(t, l, spend.Rolling("window", cents(100), day))
 		charge(t, newer, "s", 60)
-		credit(t, newer, "credit", 60)
 		l.now = l.now.Add(25 * time.Hour)
 		refund(t, older, "s", 60)
 		return l, newer

@@ -18,8 +18,8 @@ import (
 func FuzzCodec(f *testing.F) {
 	keys := []string{"cards/a", "team/b"}
 	a := account{time: 5, seq: 3, next: 9, tallies: []*tally{{
-		name: "month", fingerprint: 7, countedSeq: 3, countedAt: 5, edge: minTime, sums: sums{used: math.MaxInt64, held: -1, paid: 7},
-		values:   []valueSums{{"m1", sums{used: 5, held: 1, paid: 3}}, {"m2", sums{used: -5}}},
+		name: "month", fingerprint: 7, countedSeq: 3, countedAt: 5, edge: minTime, sums: sums{used: math.MaxInt64, held: -1},
+		values:   []valueSums{{"m1", sums{used: 5, held: 1}}, {"m2", sums{used: -5}}},
 		firstSeq: 1, bucket: store.Record{Level: 2.5, Held: 1, Time: 4},
 	}}}
 	parts := func(rules, state []byte) []byte { // of an account, as one value

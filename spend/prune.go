@@ -163,10 +163,9 @@ func (u *tally) spare(now, seq int64) int64 {
 		return maxTime
 	case u.based(): // the rule gets the entries that it has missed
 		return u.countedAt - 1
-	case u.countedAt <= now-u.reach && (u.countedSeq == seq || u.spentOfPaid() == nil):
+	case u.countedAt <= now-u.reach:
 		// All that the rule has counted is dated up to its last decision, so it has left. The rule
-		// has yet to count the entries that it has missed, and then moves its edge. If one of them is
-		// a refund of paid units, the credit pays for others, so the rule still needs these units.
+		// has yet to count the entries that it has missed, and then moves its edge.
 		u.sums, u.values, u.edge, u.quiet = sums{}, nil, u.countedAt, u.countedAt
 		return now - u.reach
 	}

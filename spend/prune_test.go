@@ -290,7 +290,7 @@ func TestPruneOfAnIdleAccount(t *testing.T) {
 	for name, rule := range map[string]spend.Rule{
 		"window": window, "lifetime": spend.Lifetime("ever", cents(100)),
 		"value": spend.Lifetime("each", cents(100)).Per("merchant"), "leaky": spend.Leaky("slow", cents(100), 20*years),
-		"paid": spend.Rolling("paid", cents(100), 300*day).CountsCredits(),
+		"paid": spend.Calendar("paid", cents(100), spend.Year, time.UTC).CountsCredits(),
 	} {
 		for _, pruned := range []spend.Rule{rule, window} {
 			for _, end := range []spend.Expiry{spend.ReleaseOnExpiry, spend.SpendOnExpiry} {
@@ -326,24 +326,5 @@ func TestPruneOfAnIdleAccount(t *testing.T) {
 				}
 			}
 		}
-	}
-}
-
-// TestPruneKeepsPaidUnits: a credit has paid for a spend, and a process without the rule refunds the
-// spend. Then the credit pays for another one, with and without a Prune after the first has left.
-func TestPruneKeepsPaidUnits(t *testing.T) {
-	rule, other := spend.Rolling("window", cents(100), 90*day).CountsCredits(), spend.Lifetime("ever", cents(100))
-	pruned, twin := newTestLedger(t), newTestLedger(t)
-	for _, l := range []*testLedger{pruned, twin} {
-		charge(t, budgets(t, l, rule), "paid", 3)
-		credit(t, budgets(t, l, rule), "c", 3)
-		l.now = l.now.Add(70 * day)
-		charge(t, budgets(t, l, other), "later", 5)
-		refund(t, budgets(t, l, other), "paid", 3)
-		l.now = l.now.Add(80 * day)
-	}
-	prune(t, budgets(t, pruned, rule))
-	if got, want := used(t, budgets(t, pruned, rule)), used(t, budgets(t, twin, rule)); got != want || want != 2 {
-		t.Errorf("%d cents are used after Prune, and %d without; want 2", got, want)
 	}
 }

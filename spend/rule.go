@@ -266,6 +266,9 @@ func (r *Rule) validate(currency string) error {
 		return bad("an account's own limit is at most %v; that must be the rule's %v or more", r.atMost, r.limit)
 	case r.credits && (r.spends() || r.kind == perTransaction):
 		return bad("CountsCredits has no meaning there: a credit takes back no spend, and belongs to none")
+	case r.credits && r.kind == rolling:
+		return bad("CountsCredits has no meaning there: units leave the window whether a credit has paid for them or not; " +
+			"use Calendar, Lifetime or Leaky")
 	case (r.declines || r.voids) && !r.spends():
 		return bad("CountsDeclines and CountsVoids have a meaning only for Count and CountPer")
 	case r.each && r.kind == perTransaction:
@@ -338,6 +341,9 @@ func (r *Rule) rolls() bool { return r.kind == rolling || r.kind == count }
 
 // counts reports whether the rule counts entries by date.
 func (r *Rule) counts() bool { return r.rolls() || r.periodic() || r.kind == lifetime }
+
+// netted reports whether credits lower the units that the rule has counted.
+func (r *Rule) netted() bool { return r.kind == lifetime || r.kind == calendar }
 
 // periodic reports whether the rule begins anew with each period.
 func (r *Rule) periodic() bool { return r.kind == calendar || r.kind == countPer }

@@ -12,7 +12,6 @@ import (
 type sums struct {
 	used int64 // a number of spends, for a Count rule
 	held int64
-	paid int64  // the part of used for which counted credits have paid; see pay.go
 	open []open // held, by the time at which the holds expire; none is zero
 }
 
@@ -21,10 +20,6 @@ type open struct {
 	at, held int64
 	spends   bool // held becomes used
 }
-
-// spent returns the used amount that the rule shows and decides on: the units that no credit has
-// paid.
-func (s *sums) spent() int64 { return s.used - s.paid }
 
 // heldBy returns the sums of holds alone.
 func heldBy(open []open) (s sums) {
@@ -41,11 +36,10 @@ func (s sums) clone() sums {
 }
 
 // add adds the units of n, and reports whether the sums are in range. If they are
-// not, s has no meaning. No more units are paid than are used: a refund takes back the others.
+// not, s has no meaning.
 func (s *sums) add(n units) bool {
 	used, fits := add(s.used, n.used)
-	s.used, s.paid = used, min(s.paid, max(0, used))
-	fits = s.hold(n) && fits
+	s.used, fits = used, s.hold(n) && fits
 	_, whole := add(s.used, s.held)
 	return fits && (whole || !slices.ContainsFunc(s.open, func(o open) bool { return o.spends }))
 }
@@ -88,7 +82,7 @@ func (s *sums) expire(now int64) {
 	}
 }
 
-func (s *sums) zero() bool { return s.used == 0 && s.paid == 0 && len(s.open) == 0 }
+func (s *sums) zero() bool { return s.used == 0 && len(s.open) == 0 }
 
 // expire takes away the units of the holds that have expired by now, or makes them used.
 func (u *tally) expire(now int64) {
@@ -200,7 +194,7 @@ func (u *tally) all(a *account) ([]*tally, error) {
 	}
 	var list []*tally
 	for _, s := range u.values {
-		if s.spent() > 0 || s.held > 0 {
+		if s.used > 0 || s.held > 0 {
 			one := u.at(s.value)
 			one.ahead = ahead[s.value]
 			list = append(list, one)
@@ -219,7 +213,6 @@ func (e encoder) values(list []valueSums, from int64) {
 
 func (e encoder) sums(s *sums, from int64) {
 	e.Int(s.used)
-	e.Int(s.paid)
 	e.open(s.open, from)
 }
 
@@ -236,9 +229,9 @@ func (e encoder) open(list []open, from int64) {
 }
 
 func (d decoder) sums(from int64) sums {
-	used, paid := d.Int(), d.Int()
+	used := d.Int()
 	s := heldBy(d.open(from))
-	s.used, s.paid = used, paid
+	s.used = used
 	return s
 }
 

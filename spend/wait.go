@@ -60,7 +60,7 @@ func (u *tally) waitBy(a *account, n, amount, from int64, limit int) (wait, erro
 	if n > amount {
 		return wait{at: maxTime}, nil
 	}
-	need := subtract(n, subtract(subtract(amount, u.spent()), u.held))
+	need := subtract(n, subtract(subtract(amount, u.used), u.held))
 	if u.rule.kind == perTransaction || u.rule.counts() && need <= 0 {
 		return wait{at: from}, nil
 	}
@@ -92,12 +92,10 @@ func (u *tally) freed(need, end int64) wait {
 
 // windowWait is waitBy for a window that lacks need units, at least one. It goes through the
 // entries from the oldest on, and subtracts the units of each date when the date leaves the window,
-// and the units of each hold when the hold expires. Units that credits have paid give no room when
-// they leave: they are not in the used amount.
+// and the units of each hold when the hold expires.
 func (u *tally) windowWait(a *account, need int64, limit int) (wait, error) {
 	width := u.rule.length.Microseconds()
 	held := sums{open: slices.Clone(u.open)} // in the window
-	paid := u.paid
 	answer, found := wait{at: maxTime}, false
 	// expire takes the holds that expire before end, and reports whether that gives the answer.
 	expire := func(end int64) bool {
@@ -130,10 +128,7 @@ func (u *tally) windowWait(a *account, need int64, limit int) (wait, error) {
 				used += x.held
 			}
 		}
-		k := min(paid, used)
-		paid -= k
-		need -= used - k
-		if need <= 0 {
+		if need -= used; need <= 0 {
 			answer, found = wait{at: end}, true
 		}
 		return !found

@@ -163,7 +163,7 @@ rules:
   - {name: casinos, per_transaction: 0, where: {mcc: "7995"}}
   - {name: abroad, rolling: 50, window: 7d, where_not: {country: [DE, AT]}}
   - {name: shops, rolling: 700, window: 24h, per: shop}
-  - {name: net, rolling: 5000, window: 30d, counts_credits: true, thresholds: [12]}
+  - {name: net, calendar: 5000, period: month, zone: UTC, counts_credits: true, thresholds: [12]}
 plans:
   gold:
     - {name: day, rolling: 900.00, window: 24h}

@@ -248,7 +248,7 @@ func ruleCases() []testCase {
 			name: "a refund of more than was captured",
 			why:  "the merchant has sent the money, and no refund makes room beyond what was used",
 			rules: []spend.Rule{
-				spend.Rolling("net", money(1000), 30*days).CountsCredits().MatchingAtLeast(money(50)).Per("merchant"),
+				spend.Calendar("net", money(1000), spend.Year, time.UTC).CountsCredits().MatchingAtLeast(money(50)).Per("merchant"),
 				month(1000), spend.Lifetime("ever", money(1000)).CountsCredits(), spend.Leaky("slow", money(1000), 1000*days).CountsCredits(),
 			},
 			steps: []step{
@@ -331,23 +331,23 @@ func ruleCases() []testCase {
 			name: "a rule counts no credit from before it counted credits", rules: []spend.Rule{single},
 			why: "nobody knows what it had used then; and a credit that is counted stays counted",
 			others: map[string][]spend.Rule{
-				"before": {spend.Rolling("a", money(1000), 30*days).CountsCredits(), spend.Rolling("b", money(1000), 30*days)},
+				"before": {spend.Lifetime("a", money(1000)).CountsCredits(), spend.Lifetime("b", money(1000))},
 				"after": {
-					spend.Rolling("a", money(1000), 30*days), spend.Rolling("b", money(1000), 30*days).CountsCredits(),
-					spend.Rolling("c", money(1000), 30*days).CountsCredits(),
+					spend.Lifetime("a", money(1000)), spend.Lifetime("b", money(1000)).CountsCredits(),
+					spend.Calendar("c", money(1000), spend.Year, time.UTC).CountsCredits(),
 				},
-				"wider": {spend.Rolling("a", money(1000), 31*days).CountsCredits()},
+				"other": {spend.Calendar("a", money(1000), spend.Month, time.UTC).CountsCredits()},
 			},
 			steps: []step{
 				by("before"), charge(500), credit(100), by("after"), shows(400, 0, 600, "a"), shows(500, 0, 500, "b"),
 				shows(500, 0, 500, "c"), credit(10), shows(400, 0, 600, "a"), shows(490, 0, 510, "b"), shows(490, 0, 510, "c"),
-				by("wider"), shows(500, 0, 500), sound(3),
+				by("other"), shows(500, 0, 500), sound(3),
 			},
 		},
 		{
 			name: "a rule that returns counts no earlier credit", rules: []spend.Rule{single},
 			why:    "the account has forgotten the rule, and the entries do not tell for which units a credit has paid",
-			others: map[string][]spend.Rule{"with": {spend.Rolling("all", money(1000), 200*days).CountsCredits()}},
+			others: map[string][]spend.Rule{"with": {spend.Calendar("all", money(1000), spend.Year, time.UTC).CountsCredits()}},
 			steps: []step{
 				by("with"), charge(500), credit(200), after(spend.DefaultKeepIDs), by(""), charge(1), by("with"),
 				shows(301, 0, 699), after(time.Microsecond), by(""), charge(2), by("with"), shows(503, 0, 497), credit(3),
@@ -356,12 +356,12 @@ func ruleCases() []testCase {
 		},
 		{
 			name: "a rule misses spends dated before its window", rules: []spend.Rule{single},
-			why:    "they never enter the window, so they take no paid units along: the credit keeps its room",
-			others: map[string][]spend.Rule{"with": {spend.Rolling("day", money(1000), days).CountsCredits()}},
+			why:    "they never enter the window",
+			others: map[string][]spend.Rule{"with": {spend.Rolling("day", money(1000), days)}},
 			steps: []step{
-				by("with"), authorize("h", 50), after(12 * time.Hour), charge(100), credit(70), shows(30, 50, 920),
+				by("with"), authorize("h", 50), after(12 * time.Hour), charge(100), shows(100, 50, 850),
 				after(13 * time.Hour), by(""), capture("h", 50), record(60).ago(30 * time.Hour),
-				by("with"), shows(30, 0, 970), charge(1), shows(31, 0, 969), sound(6),
+				by("with"), shows(100, 0, 900), charge(1), shows(101, 0, 899), sound(5),
 			},
 		},
 	}

@@ -293,8 +293,8 @@ func (m *model) usage(r modelRule, account string, t int64) (used, held int64, l
 	case r.kind == "leaky":
 		level = m.leaked(r, account, t)
 		used = int64(math.Ceil(level))
-	case !r.spends():
-		used -= m.paid(r, account, t)
+	case r.mayCredit():
+		used = m.net(r, account, t)
 	}
 	return used, held, level
 }
@@ -421,7 +421,7 @@ func (m *model) mend(rules []modelRule, top, t int64) {
 		m.figures[key] = min(at, t)
 	}
 	for _, r := range rules {
-		if r.kind == "rolling" || r.kind == "day" {
+		if r.kind == "day" {
 			m.uncredit(r.name)
 		}
 	}

@@ -59,43 +59,21 @@ func (m *model) counted(account string) map[string]spend.Money {
 	return list
 }
 
-// paid returns the units of a rule in an account that credits have paid at t. It goes through all
-// moves from the first one on. Paid units leave first, and no more are paid than there are.
-func (m *model) paid(r modelRule, account string, t int64) (paid int64) {
-	var before []modelMove
-	last := int64(0)
-	pass := func(now int64) {
-		left := int64(0)
-		for _, v := range before {
-			if r.in(v.date, last) && !r.in(v.date, now) {
-				left += v.used
-			}
-		}
-		paid, last = max(0, paid-left), now
-	}
+// net returns the used money of a rule in an account at t, which refunds and credits lower, and never
+// below zero. It goes through all moves of the period from the first one on.
+func (m *model) net(r modelRule, account string, t int64) (used int64) {
 	moves := slices.Clone(m.moves)
 	for _, s := range m.spending(t) {
 		for _, p := range s.parts {
-			moves = append(moves, modelMove{account: account, tags: s.tags, first: s.first, at: s.expires, date: p.at, used: p.held})
-			if !slices.Contains(s.accounts, account) {
-				moves = moves[:len(moves)-1]
+			for _, to := range s.accounts {
+				moves = append(moves, modelMove{account: to, tags: s.tags, first: s.first, date: p.at, used: p.held})
 			}
 		}
 	}
 	for _, v := range moves {
-		if v.account != account || v.at > t || !r.matches(v.tags, v.first) {
-			continue
+		if v.account == account && r.matches(v.tags, v.first) && r.in(v.date, t) {
+			used = max(0, used+v.used-v.counted[r.name])
 		}
-		pass(v.at)
-		before = append(before, v)
-		inside := int64(0)
-		for _, w := range before {
-			if r.in(w.date, v.at) {
-				inside += w.used
-			}
-		}
-		paid = min(paid+v.counted[r.name], inside)
 	}
-	pass(t)
-	return paid
+	return used
 }

@@ -79,7 +79,7 @@ func (r modelRule) bounded(rule spend.Rule) spend.Rule {
 }
 
 // mayCredit reports whether the rule can count credits.
-func (r modelRule) mayCredit() bool { return !r.spends() && r.kind != "single" }
+func (r modelRule) mayCredit() bool { return !r.spends() && r.kind != "single" && r.kind != "rolling" }
 
 // fits reports whether a rule agrees at t to n more units of a spend, which began with first and
 // then amounts to total, and to so many more spends.
