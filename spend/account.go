@@ -67,7 +67,7 @@ type tally struct {
 	quiet       int64       // no entry is dated after edge and up to quiet
 	sums                    // of a rule without Per
 	values      []valueSums // of a rule with Per, in the order of the values; none is zero
-	told        []told      // in the order of the values; no share is 0
+	limit       int64       // under which the last decision told shares; 0 if none did
 	value       string      // of a tally that [tally.of] has made of such a rule
 	ahead       []eviction  // of such a tally: the units that will leave, if they were read ahead; see [tally.all]
 

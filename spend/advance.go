@@ -22,11 +22,9 @@ func (a *account) advance(now int64) error {
 	}
 	a.useLimits()
 	for _, u := range a.tallies {
-		counted := u.countedAt
 		if err := u.advance(a, last, now); err != nil {
 			return err
 		}
-		u.arm(counted, now)
 	}
 	return nil
 }

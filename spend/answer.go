@@ -27,8 +27,8 @@ type Decision struct {
 	// [Budgets.Remaining]. A rule with [Rule.Per] has the figures of the request's value; the
 	// answers to SetLimits, Freeze and Unfreeze leave such rules out.
 	Remaining []Usage `json:"remaining"`
-	// Crossed has the shares of limits that the accounts have reached, and that no decision has told
-	// before; see [Rule.Thresholds]. A retry has those of its first decision. [Budgets.AbleToAccept]
+	// Crossed has the shares of limits that the accounts have reached by this decision;
+	// see [Rule.Thresholds]. A retry has those of its first decision. [Budgets.AbleToAccept]
 	// tells none.
 	Crossed []Crossing `json:"crossed,omitempty"`
 	// RetryAfter is the time until all rules would approve the amount, if nobody else spent. It is

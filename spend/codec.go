@@ -109,7 +109,7 @@ func (a *account) encode() (rules, state []byte) {
 			r.Int(u.reach)
 			r.Int(u.begun)
 			r.Int(u.firstSeq)
-			r.told(u.told)
+			r.Int(u.limit)
 			e.Int(a.seq - u.countedSeq)
 			e.Int(a.time - u.countedAt)
 			rolls := u.edge == u.countedAt-u.reach
@@ -162,7 +162,7 @@ func (a *account) decode(rules, state []byte) ([]*tally, error) {
 	var tallies []*tally
 	for range r.Count() {
 		u := &tally{
-			name: r.String(), fingerprint: r.Fixed(), reach: r.Int(), begun: r.Int(), firstSeq: r.Int(), told: r.told(),
+			name: r.String(), fingerprint: r.Fixed(), reach: r.Int(), begun: r.Int(), firstSeq: r.Int(), limit: r.Int(),
 			countedSeq: a.seq - d.Int(), countedAt: a.time - d.Int(),
 		}
 		u.known = u.countedSeq != anew

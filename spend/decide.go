@@ -26,6 +26,7 @@ type attempt struct {
 	moved    Money             // by the request; zero if it is declined
 	spend    *spend            // the spend that the action begins or changes; nil if the action was declined
 	begins   bool              // the action begins the spend
+	shares   []int64           // of the rules before the action; see [attempt.note]
 	prior    *ledger.Request   // that the action cancels; nil if the ID is new
 }
 
@@ -218,6 +219,7 @@ func (t *attempt) load(keys []string) error {
 		}
 		a.forget()
 	}
+	t.note()
 	return nil
 }
 

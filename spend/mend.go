@@ -102,7 +102,7 @@ func (a *account) mend(now int64) error {
 	}
 	for _, u := range a.unknown {
 		if u.countedAt = min(u.countedAt, now); u.windowed() {
-			*u = tally{name: u.name, fingerprint: u.fingerprint, reach: u.reach, told: u.told, countedSeq: anew, countedAt: u.countedAt, edge: now, quiet: now}
+			*u = tally{name: u.name, fingerprint: u.fingerprint, reach: u.reach, limit: u.limit, countedSeq: anew, countedAt: u.countedAt, edge: now, quiet: now}
 		} else {
 			u.mend(now, top)
 		}

@@ -2,7 +2,6 @@ package spend
 
 import (
 	"errors"
-	"fmt"
 	"math"
 	"slices"
 	"testing"
@@ -125,25 +124,5 @@ func TestVerifyQuiet(t *testing.T) {
 		if err := a.verify(entries); !errors.Is(err, want) {
 			t.Errorf("without entries up to %d, and one of 5: %v; want %v", quiet, err, want)
 		}
-	}
-}
-
-// TestSharesOfManyValues: an account keeps the told shares of few values, whatever it has given back,
-// and those of all values that it uses.
-func TestSharesOfManyValues(t *testing.T) {
-	rule := Lifetime("each", Money{100, "EUR"}).Per("merchant").Thresholds(50)
-	u := &tally{rule: &rule, name: rule.name, amounts: amounts{now: 100}}
-	u.addValue("used", units{used: 60})
-	u.cross("used", 0)
-	for i := range 3 * mostValues {
-		value := fmt.Sprint(i)
-		u.addValue(value, units{used: 60})
-		if told := u.cross(value, 0); len(told) != 1 {
-			t.Fatalf("value %s tells %v; want its share", value, told)
-		}
-		u.addValue(value, units{used: -60})
-	}
-	if told := u.cross("used", 0); told != nil || len(u.told) > mostValues {
-		t.Errorf("%d shares are kept, and a value that is used tells %v; want %d at most, and none", len(u.told), told, mostValues)
 	}
 }

@@ -104,7 +104,7 @@ var broken = []brokenCase{
 	{losesSpendAmounts, random},
 	{losesCredits, random},
 	{datesByDecision, random},
-	{keepsFirstRules, "a share of a limit is told once a period"},
+	{keepsFirstRules, "a share of a limit is told when it is crossed"},
 	{truncatesStates, "many rules"},
 	{decidesBeforeLock, "racing charges"},
 	{readsIDsBeforeLock, "one ID from many callers"},

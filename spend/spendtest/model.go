@@ -23,7 +23,9 @@ type model struct {
 	own     map[string]own    // limits of accounts, by account and rule
 	frozen  map[string]string // reasons, by account
 	figures map[string]int64  // the last decision with a rule on an account, by account and rule
-	told    map[string]int64  // the highest share that decisions have told, by account, rule and category
+	told    map[string]int64  // the limit under which the last decision has told shares, by account and rule
+	before  map[string]int64  // the shares before the last decision, by account, rule and category
+	noted   []string          // the accounts of that decision
 	moves   []modelMove
 	refused []modelDecline
 	pruned  map[string]int64 // entries of this date and before may be gone, by account
@@ -100,7 +102,7 @@ type modelRule struct {
 func newModel() *model {
 	return &model{
 		spends: make(map[string]*modelSpend), levels: make(map[string]*level),
-		own: make(map[string]own), frozen: make(map[string]string), figures: make(map[string]int64), told: make(map[string]int64), pruned: make(map[string]int64),
+		own: make(map[string]own), frozen: make(map[string]string), figures: make(map[string]int64), told: make(map[string]int64), before: make(map[string]int64), pruned: make(map[string]int64),
 		gone: make(map[string]int64), unneeded: make(map[string]unneeded), last: make(map[string]int64), canceled: make(map[string]spend.Decision),
 	}
 }
@@ -382,9 +384,7 @@ func (m *model) forget(rule string, accounts []string) (had int64) {
 			had++
 		}
 		delete(m.figures, account+" "+rule)
-		for _, category := range []string{"", "food", "travel"} {
-			delete(m.told, account+" "+rule+" "+category)
-		}
+		delete(m.told, account+" "+rule)
 	}
 	m.uncredit(rule)
 	return had

@@ -393,7 +393,7 @@ func (s *sequence) send(r request) (spend.Decision, error) {
 		accounts = slices.Compact(accounts)
 		s.model.decided(s.rules, accounts, s.now())
 		if r.method != "mend" { // a mend changes the time afterwards
-			s.model.arm(s.rules, accounts, s.now())
+			s.model.note(s.rules, accounts, s.now())
 			s.model.counts(s.rules, accounts, s.now())
 		}
 		for _, account := range accounts {

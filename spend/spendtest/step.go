@@ -220,7 +220,7 @@ func (s *sequence) together() error {
 			return a.Err
 		}
 		s.model.decided(s.rules, sp.accounts, now)
-		s.model.arm(s.rules, sp.accounts, now)
+		s.model.note(s.rules, sp.accounts, now)
 		s.model.counts(s.rules, sp.accounts, now)
 		if err := s.judge(a.Decision, sp, sp.first, sp.first, 1, true); err != nil {
 			return fmt.Errorf("%s, sent together with others: %w", r.id, err)

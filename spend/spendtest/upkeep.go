@@ -113,6 +113,7 @@ func (s *sequence) mend(top int64) error {
 	if !s.strays() {
 		return nil
 	}
+	s.model.note(s.rules, s.accounts, top)
 	var mended []spend.Decision
 	for _, account := range s.accounts {
 		d, err := s.send(request{method: "mend", id: s.id(), account: account, reason: "ahead"})
