@@ -32,6 +32,8 @@ import (
 const (
 	childEnv  = "BRIM_BOLTLEDGER_TEST_CHILD"
 	cancelEnv = "BRIM_BOLTLEDGER_TEST_CANCEL"
+	// linesEnv has the number of lines after which child kills itself, and the delay in nanoseconds.
+	linesEnv = "BRIM_BOLTLEDGER_TEST_LINES"
 )
 
 func TestMain(m *testing.M) {
@@ -67,21 +69,22 @@ func openBoth(path string, o *bolt.Options) (s *bolt.Store, l *boltledger.Ledger
 func untilKilled(t *testing.T, r *rand.Rand, env, value string, early bool, line func(string)) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), env+"="+value)
+	// Most kills wait for a random number of lines, so a fast machine kills the program as often as
+	// a slow one does. Early ones come while the program opens the file.
+	after, delay := r.IntN(100), r.Int64N(int64(2*time.Millisecond))
+	cmd.Env = append(os.Environ(), env+"="+value, linesEnv+"="+fmt.Sprint(after, " ", delay))
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
 	must(t, err)
 	must(t, cmd.Start())
-	// Most kills wait for a random number of lines, so a fast machine kills the program as often as
-	// a slow one does. Early ones come while the program opens the file.
 	kill := time.AfterFunc(time.Hour, func() { _ = cmd.Process.Kill() })
 	if early {
 		kill.Reset(time.Duration(r.Int64N(int64(100 * time.Millisecond))))
 	}
 	lines := bufio.NewScanner(out)
-	for left := r.IntN(100); lines.Scan(); left-- {
+	for left := after; lines.Scan(); left-- {
 		if left == 0 {
-			kill.Reset(time.Duration(r.Int64N(int64(2 * time.Millisecond))))
+			kill.Reset(time.Duration(delay))
 		}
 		line(lines.Text())
 	}
@@ -92,7 +95,8 @@ func untilKilled(t *testing.T, r *rand.Rand, env, value string, early bool, line
 var once = spendload.NewOnce()
 
 // child sends requests from many goroutines, beginning with the given number, and prints each
-// answer. Each line is one write to the system, so printed lines survive a kill.
+// answer. Each line is one write to the system, so printed lines survive a kill. The program does not
+// rely on its parent for the kill: it may be done before a busy parent has read its lines.
 func child(path, from string) error {
 	start, err := strconv.ParseInt(from, 10, 64)
 	if err != nil {
@@ -106,7 +110,15 @@ func child(path, from string) error {
 	if err != nil {
 		return err
 	}
-	var next atomic.Int64
+	var after, delay int64
+	if _, err := fmt.Sscan(os.Getenv(linesEnv), &after, &delay); err != nil {
+		return err
+	}
+	self, err := os.FindProcess(os.Getpid())
+	if err != nil {
+		return err
+	}
+	var next, printed atomic.Int64
 	next.Store(start - 1)
 	var wg sync.WaitGroup
 	for range 64 {
@@ -118,6 +130,9 @@ func child(path, from string) error {
 					os.Exit(1)
 				}
 				fmt.Println(n, answer)
+				if printed.Add(1) == after+1 {
+					time.AfterFunc(time.Duration(delay), func() { _ = self.Kill() })
+				}
 			}
 		})
 	}
