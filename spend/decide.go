@@ -1,7 +1,6 @@
 package spend
 
 import (
-	"bytes"
 	"cmp"
 	"fmt"
 	"slices"
@@ -76,12 +75,12 @@ func (t *attempt) run(out *decided) (*ledger.Changes, error) {
 		if done, err := t.canceled(prior, out); done || err != nil {
 			return nil, err
 		}
-	case isCanceled(prior) || bytes.Equal(prior.Content, t.act.content):
+	case isCanceled(prior) || t.act.repeats(prior.Content):
 		*out = decided{}
 		out.Decision, err = replay(prior)
 		return nil, err
 	default:
-		return nil, fmt.Errorf("spend: %w; give a new request a new ID", ErrIDReused)
+		return nil, fmt.Errorf("spend: %w; a new request needs a new ID; Budgets.Get tells the decision about this one", ErrIDReused)
 	}
 	if err := t.apply(); err != nil {
 		return nil, err

@@ -22,7 +22,7 @@
 //
 // # Exactly once
 //
-// Every request has an ID that is unique in the ledger. The same ID with the same content
+// Every request has an ID that is unique in the ledger. The same ID with the same request
 // returns the first decision again, even if it was a decline. After
 // [github.com/brimgo/brim/store.ErrUnknownOutcome], or whenever an answer was lost, send the same
 // request again.

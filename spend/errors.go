@@ -22,7 +22,8 @@ var (
 	// ErrCurrency is an unknown currency, or another currency than the budget's.
 	// Nothing is converted.
 	ErrCurrency = errors.New("wrong currency")
-	// ErrIDReused is an ID that the ledger knows from a request with other content.
+	// ErrIDReused is an ID that the ledger knows from a request with another meaning. [Budgets.Get]
+	// tells the decision about that request. A new ID would decide, and pay, once more.
 	ErrIDReused = errors.New("ID was used for another request")
 	// ErrUnknownSpend is a request about a spend that the ledger does not have, or has pruned, or a
 	// [Budgets.Get] of such an ID.

@@ -68,7 +68,7 @@ func (b *Budgets) SetLimits(ctx context.Context, r LimitsRequest) (_ Decision, e
 		act.limits = append(act.limits, l)
 		act.tags[l.Rule] = l.text()
 	}
-	act.content = act.digest()
+	act.content = b.contentOf(act)
 	return b.decide(&c, act)
 }
 
@@ -186,7 +186,7 @@ func (b *Budgets) sendFreeze(ctx context.Context, kind string, r FreezeRequest) 
 	if r.Reason != "" {
 		act.tags = map[string]string{"reason": r.Reason}
 	}
-	act.content = act.digest()
+	act.content = b.contentOf(act)
 	return b.decide(&c, act)
 }
 

@@ -32,7 +32,7 @@ func (b *Budgets) SetPlan(ctx context.Context, r PlanRequest) (_ Decision, err e
 		return Decision{}, requestErr("the name of a plan must be 1 to 64 bytes of UTF-8 without control characters")
 	}
 	act.tags = map[string]string{planTag: r.Plan}
-	act.content = act.digest()
+	act.content = b.contentOf(act)
 	return b.decide(&c, act)
 }
 

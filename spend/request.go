@@ -1,6 +1,7 @@
 package spend
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"crypto/sha256"
@@ -24,7 +25,8 @@ type Account struct {
 type Request struct {
 	// ID identifies the request in the whole ledger: 1 to 128 bytes of UTF-8 without control
 	// characters, like the IDs of all requests of this package. Requests that are sent again with
-	// the same ID have one effect. Use at least 128 random bits. IDs that begin with the time, such
+	// the same ID have one effect. A request is the same if it means the same: the order of Also, tags
+	// without a value, the scale of the amount, and a default that is written out change nothing. Use at least 128 random bits. IDs that begin with the time, such
 	// as UUIDs of version 7, cost a large ledger less.
 	ID string
 	// Account is the account to charge, in the main budget: UTF-8 without control
@@ -257,7 +259,7 @@ type action struct {
 	onExpiry     Expiry
 	final, force bool
 	limits       []RuleLimit
-	content      []byte // digest of the fields above, without the ID
+	content      []byte // see [Budgets.contentOf]
 }
 
 const (
@@ -312,7 +314,7 @@ func (b *Budgets) charging(kind string, r Request, least *Money) (*action, error
 			return nil, err
 		}
 	}
-	act.content = act.digest()
+	act.content = b.contentOf(act)
 	return act, nil
 }
 
@@ -340,7 +342,7 @@ func (b *Budgets) newCharge(kind string, r Request) (*action, error) {
 	}
 	act := &action{kind: kind, id: r.ID, amount: amount.Minor, currency: amount.Currency, tags: maps.Clone(r.Tags), varying: r.Varying}
 	if kind == kindAuthorize {
-		act.ttl, act.force, act.onExpiry = r.TTL, r.Forced, r.OnExpiry
+		act.ttl, act.force, act.onExpiry = r.TTL, r.Forced, cmp.Or(r.OnExpiry, ReleaseOnExpiry)
 	}
 	if (kind == kindRecord || act.force) && !r.Dated.IsZero() {
 		if !storable(r.Dated) {
@@ -472,7 +474,7 @@ func (b *Budgets) sendFollowUp(ctx context.Context, act action, amount Money, le
 			return Decision{}, err
 		}
 	}
-	act.content = act.digest()
+	act.content = b.contentOf(&act)
 	return b.decide(&c, &act)
 }
 
@@ -485,8 +487,27 @@ func (b *Budgets) anyLeaky() bool {
 	return false
 }
 
-// digest identifies the content of the request. It tells apart two requests with
-// one ID.
+// contentOf returns the content of a request as the ledger keeps it, to tell apart two requests with
+// one ID: its digest, and the lifetime of its hold.
+func (b *Budgets) contentOf(act *action) []byte {
+	content := act.digest()
+	if act.kind == kindAuthorize || act.kind == kindExtend {
+		content = binary.AppendVarint(content, cmp.Or(act.ttl, b.holdTTL).Microseconds())
+	}
+	return content
+}
+
+// repeats reports whether a request with this content was the same. A request without a TTL means the
+// default, which may have been another one when the request was sent first.
+func (act *action) repeats(content []byte) bool {
+	return bytes.Equal(content, act.content) || act.ttl == 0 && bytes.HasPrefix(content, act.content[:digestSize])
+}
+
+// digestSize is the number of bytes of a digest.
+const digestSize = 16
+
+// digest identifies the meaning of the request, but for the lifetime of its hold: the order of Also
+// and tags without a value change nothing.
 func (act *action) digest() []byte {
 	b := make([]byte, 0, 256)
 	part := func(s string) {
@@ -495,7 +516,7 @@ func (act *action) digest() []byte {
 	}
 	part(act.kind)
 	part(act.spendID)
-	part(fmt.Sprint(len(act.keys), act.amount, act.ttl.Microseconds(), act.final, act.force))
+	part(fmt.Sprint(len(act.keys), act.amount, act.final, act.force))
 	part(act.currency)
 	if act.backdated {
 		part(fmt.Sprint("dated ", act.dated))
@@ -506,15 +527,18 @@ func (act *action) digest() []byte {
 	if act.least > 0 {
 		part(fmt.Sprint("least ", act.least))
 	}
-	for _, key := range act.keys {
-		part(key)
+	if len(act.keys) > 0 {
+		part(act.keys[0]) // Account
+		for _, key := range slices.Sorted(slices.Values(act.keys[1:])) {
+			part(key)
+		}
 	}
 	for _, tag := range slices.Sorted(maps.Keys(act.tags)) {
-		if !slices.Contains(act.varying, tag) {
+		if act.tags[tag] != "" && !slices.Contains(act.varying, tag) {
 			part(tag)
 			part(act.tags[tag])
 		}
 	}
 	sum := sha256.Sum256(b)
-	return slices.Clone(sum[:16])
+	return slices.Clone(sum[:digestSize])
 }

@@ -35,6 +35,7 @@ func raise(rule string, n int64, d time.Duration) check {
 func ruleCases() []testCase {
 	single := spend.PerTransaction("single", money(1<<20))
 	also := spend.Account{Budget: "a team", Name: "card"}
+	one, two := spend.Account{Budget: "a request is its meaning", Name: "1"}, spend.Account{Budget: "a request is its meaning", Name: "2"}
 	return []testCase{
 		{
 			name:  "a window ends to the microsecond",
@@ -162,6 +163,22 @@ func ruleCases() []testCase {
 				limit(spend.RuleLimit{Rule: "month", Amount: money(999)}).as("l"),
 				limit(spend.RuleLimit{Rule: "month", Amount: money(998)}).as("l").fails(spend.ErrIDReused),
 				shows(900, 100, -1), sound(4),
+			},
+		},
+		{
+			name: "a request is its meaning", rules: []spend.Rule{month(1000)},
+			why: "whoever writes the same payment in another way repeats it, and a new ID would pay twice",
+			steps: []step{
+				authorize("r", 100).with("merchant", "a").and(one, two), authorize("r", 100).with("merchant", "a").and(two, one).again(),
+				authorize("r", 100).with("merchant", "a", "shop", "").and(one, two).again(),
+				authorize("r", 100).with("merchant", "a").and(one, two).lasting(7 * days).again(),
+				authorize("r", 100).with("merchant", "a").and(one, two).released().again(),
+				authorize("r", 100).with("merchant", "a").and(one).fails(spend.ErrIDReused),
+				authorize("r", 100).to("1").with("merchant", "a").and(two).fails(spend.ErrIDReused),
+				authorize("s", 100).lasting(time.Hour), authorize("s", 100).again(), authorize("s", 100).lasting(2 * time.Hour).fails(spend.ErrIDReused),
+				authorize("s", 100).spent().fails(spend.ErrIDReused), charge(50).as("c").with("shop", ""), charge(50).as("c").again(),
+				extend("s", 2*time.Hour).as("x"), extend("s", 0).as("x").again(), extend("s", time.Hour).as("x").fails(spend.ErrIDReused),
+				extend("s", 2*time.Hour).as("x").released().fails(spend.ErrIDReused), sound(5),
 			},
 		},
 		{
