@@ -337,7 +337,7 @@ func (r *Rule) countOf(e *ledger.Entry) (used, held int64) {
 		return 1, 0
 	case !r.voids:
 		return e.Count, e.Pending
-	case e.RequestID == e.SpendID && (e.Kind == kindSpend || e.Kind == kindRecord || e.Kind == kindAuthorize):
+	case e.Kind == kindSpend, e.RequestID == e.SpendID && (e.Kind == kindRecord || e.Kind == kindAuthorize):
 		return 1, 0
 	}
 	return 0, 0

@@ -21,7 +21,10 @@ import (
 // Cancel releases the money that the request holds, with its increases, and gives back the money
 // that was taken, at the date of the spend. [Count] rules without [Rule.CountsVoids] do not count the
 // spend any more.
-// [Decision.Amount] is the sum. Only a forced capture still takes money of the spend.
+// [Decision.Amount] is the sum.
+//
+// Money that has moved all the same is still taken: by a forced Capture of the ID, and, if the request
+// began no spend before its cancellation, by a Record or a forced Authorize with the ID.
 //
 // A Cancel that is sent again returns the first decision, with Replayed set. A request of another
 // account is [ErrRequest]. The ID of a request that was approved and began no spend, such as an
@@ -91,12 +94,19 @@ func (t *attempt) cancel() error {
 		return err
 	}
 	e := ledger.Entry{Kind: kindCancel, RequestID: t.act.id}
-	if sp := t.spend; sp != nil {
-		if err := t.cancelSpend(); err != nil {
-			return err
+	if t.spend == nil { // it takes what is captured all the same
+		a := t.accounts[0]
+		t.spend = &spend{
+			id: t.act.id, accounts: keys, currency: t.act.currency, ended: kindCancel,
+			parts: []part{{seqs: []int64{a.seq + 1}, dates: []int64{a.time}}},
 		}
-		e.SpendID, e.SpendAmount, e.Tags = sp.id, sp.amount, sp.tags
+		return a.add(e)
 	}
+	sp := t.spend
+	if err := t.cancelSpend(); err != nil {
+		return err
+	}
+	e.SpendID, e.SpendAmount, e.Tags = sp.id, sp.amount, sp.tags
 	for _, a := range t.accounts {
 		if slices.ContainsFunc(a.added, func(e ledger.Entry) bool { return e.Kind == kindCancel }) {
 			continue

@@ -28,19 +28,17 @@ func (t *attempt) changes(out *Decision) *ledger.Changes {
 	}
 	switch {
 	case t.act.kind == kindCancel:
-		if r.Content = canceledContent; t.spend != nil {
-			r.Spend = t.spend.encode()
-		}
-		if t.prior != nil {
-			c.Replaced = append(c.Replaced, r)
-			return c
-		}
+		r.Content, r.Spend = canceledContent, t.spend.encode()
 	case t.begins:
 		r.Spend = t.spend.encode()
 	case t.spend != nil:
 		c.Spends = append(c.Spends, ledger.Request{ID: t.spend.id, Spend: t.spend.encode()})
 	}
-	c.Requests = append(c.Requests, r)
+	if t.prior != nil {
+		c.Replaced = append(c.Replaced, r)
+	} else {
+		c.Requests = append(c.Requests, r)
+	}
 	return c
 }
 

@@ -26,7 +26,7 @@ type attempt struct {
 	spend    *spend            // the spend that the action begins or changes; nil if the action was declined
 	begins   bool              // the action begins the spend
 	shares   []int64           // of the rules before the action; see [attempt.note]
-	prior    *ledger.Request   // that the action cancels; nil if the ID is new
+	prior    *ledger.Request   // that the action cancels or takes the place of; nil if the ID is new
 }
 
 // demand is the units for which a rule is asked, or an account that is frozen.
@@ -69,18 +69,10 @@ func (t *attempt) run(out *decided) (*ledger.Changes, error) {
 	if err != nil {
 		return nil, err
 	}
-	switch {
-	case prior == nil:
-	case t.act.kind == kindCancel:
-		if done, err := t.canceled(prior, out); done || err != nil {
+	if prior != nil {
+		if done, err := t.known(prior, out); done || err != nil {
 			return nil, err
 		}
-	case isCanceled(prior) || t.act.repeats(prior.Content):
-		*out = decided{}
-		out.Decision, err = replay(prior)
-		return nil, err
-	default:
-		return nil, fmt.Errorf("spend: %w; a new request needs a new ID; Budgets.Get tells the decision about this one", ErrIDReused)
 	}
 	if err := t.apply(); err != nil {
 		return nil, err
@@ -100,7 +92,35 @@ func (t *attempt) run(out *decided) (*ledger.Changes, error) {
 	return t.changes(&out.Decision), nil
 }
 
-// apply carries out an action whose ID is new.
+// known looks at an earlier request with the ID. It reports whether the answer is in out already.
+func (t *attempt) known(prior *ledger.Request, out *decided) (done bool, err error) {
+	switch {
+	case t.act.kind == kindCancel:
+		return t.canceled(prior, out)
+	case isCanceled(prior) && t.act.moves():
+		sp, err := decodeSpend(prior.ID, prior.Accounts, prior.Spend)
+		if err != nil {
+			return false, err
+		}
+		if sp.unborn() {
+			t.prior = prior
+			return false, nil
+		}
+	case isCanceled(prior), t.act.repeats(prior.Content):
+	default:
+		return false, fmt.Errorf("spend: %w; a new request needs a new ID; Budgets.Get tells the decision about this one", ErrIDReused)
+	}
+	*out = decided{}
+	out.Decision, err = replay(prior)
+	return true, err
+}
+
+// moves reports whether the action begins a spend of money that has moved already.
+func (act *action) moves() bool {
+	return act.kind == kindRecord || act.kind == kindAuthorize && act.force
+}
+
+// apply carries out an action whose ID is new, or that takes the place of the prior one.
 func (t *attempt) apply() error {
 	t.tags = t.act.tags
 	if t.act.kind == kindCancel {
@@ -149,7 +169,7 @@ func (t *attempt) upkeeps() bool {
 	case kindLimits, kindPlan, kindFreeze, kindUnfreeze, kindMend:
 		return true
 	case kindCancel:
-		return t.spend == nil
+		return t.spend == nil || t.spend.unborn()
 	}
 	return false
 }
@@ -476,11 +496,15 @@ func (t *attempt) captureLate() error {
 		}
 		sp.ended = kindExpire // the parts stay: an account may not have the end of the hold yet
 	}
+	kind := kindRecord
+	if sp.unborn() {
+		sp.amount, kind = t.act.amount, kindSpend // the capture begins it
+	}
 	spends := int64(0)
 	if !sp.counted {
 		sp.counted, spends = true, 1
 	}
-	return t.addPart(kindRecord, 0, t.act.amount, spends)
+	return t.addPart(kind, 0, t.act.amount, spends)
 }
 
 func (t *attempt) decrease() error {

@@ -70,6 +70,9 @@ func (sp *spend) seqIn(key string, p part) int64 { return p.seqs[slices.Index(sp
 // dateIn returns the date at which the part counts in the account.
 func (sp *spend) dateIn(key string, p part) int64 { return p.dates[slices.Index(sp.accounts, key)] }
 
+// unborn reports whether the spend was canceled before it began, and has taken nothing since.
+func (sp *spend) unborn() bool { return sp.ended == kindCancel && sp.expires == 0 && sp.amount == 0 }
+
 func (sp *spend) captured() bool {
 	return slices.ContainsFunc(sp.parts, func(p part) bool { return p.taken > 0 })
 }
@@ -112,10 +115,10 @@ func (t *attempt) spent() bool { return t.spend.spends && t.expired() }
 func (t *attempt) usable() error {
 	sp := t.spend
 	switch {
-	case sp.expires == 0:
-		return fmt.Errorf("spend: %w: the amount was charged or recorded at once and never held", ErrHoldEnded)
 	case sp.ended != "":
 		return fmt.Errorf("spend: %w: a %s ended it", ErrHoldEnded, sp.ended)
+	case sp.expires == 0:
+		return fmt.Errorf("spend: %w: the amount was charged or recorded at once and never held", ErrHoldEnded)
 	case t.spent():
 		return fmt.Errorf("spend: %w, and the expiry spent the money; Refund gives a part back, and Record takes more", ErrHoldExpired)
 	case t.expired() && t.act.kind != kindCapture:

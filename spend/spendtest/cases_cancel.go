@@ -36,7 +36,25 @@ func cancelCases() []testCase {
 				cancel("a"), authorize("a", 100).canceled(), charge(100).as("a").canceled(), credit(5).as("a").canceled(),
 				cancel("a").again(), charge(1).as("b"), increase("b", 1).as("a").canceled(), shows(1, 0, 999),
 				charge(1001).as("declined").no(store.Never, "month"), cancel("declined"), charge(1001).as("declined").canceled(),
-				void("a").fails(spend.ErrUnknownSpend), sound(4),
+				void("a").fails(spend.ErrHoldEnded), capture("a", 1).fails(spend.ErrHoldEnded), gives("a", "canceled", 0, 0, 0), sound(4),
+			},
+		},
+		{
+			name: "money that moves after a cancellation", rules: []spend.Rule{month(1000), spend.Count("large", 3, 30*days).MatchingAtLeast(money(50)), spend.Lifetime("each", money(5000)).Per("merchant")},
+			why: "a network that has taken the money tells so later; the limit counts it, and only what was approved here stays undone",
+			steps: []step{
+				check(func(s *fixture) {
+					if d, err := cancel("c").in(s).send(s.b); err != nil || len(d.Remaining) != 2 {
+						s.Errorf("%+v, %v; want no figure of a rule for each merchant: a cancellation has no tags", d, err)
+					}
+				}),
+				capture("c", 60).forced().as("take"), capture("c", 60).forced().as("take").again(), shows(60, 0, 940), shows(1, 0, 2, "large"),
+				authorize("c", 100).canceled(), record(7).as("c").canceled(), cancel("c").again(), gives("c", "canceled", 0, 60, 0),
+				refund("c", 60), shows(0, 0, 1000), capture("c", 5).forced(), shows(5, 0, 995),
+				cancel("r"), record(100).as("r").with("merchant", "a"), record(100).as("r").with("merchant", "a").again(), shows(105, 0, 895),
+				record(101).as("r").fails(spend.ErrIDReused), gives("r", "charged", 0, 100, 0), cancel("r"), shows(5, 0, 995), record(100).as("r").canceled(),
+				charge(1001).as("f").no(store.Never, "month"), cancel("f"), authorize("f", 90).forced(), shows(5, 90, 905), capture("f", 90), shows(95, 0, 905),
+				authorize("h", 50), cancel("h"), record(50).as("h").canceled(), authorize("h", 50).forced().canceled(), shows(95, 0, 905), sound(13),
 			},
 		},
 		{

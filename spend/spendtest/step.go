@@ -460,11 +460,16 @@ func (s *sequence) cancel() error {
 	case known && sp == nil && approved:
 		want = spend.ErrIDReused
 	}
-	return s.try(r, want, func(d spend.Decision) error {
+	err := s.try(r, want, func(d spend.Decision) error {
 		n := int64(0)
 		if known && sp != nil {
 			n = sp.held(s.now()) + sp.refundable()
 			s.model.cancel(s.rules, sp, s.now())
+		}
+		if sp != nil && sp.gone { // it goes on counting, and the ID is free
+			i, other := slices.Index(s.model.order, r.id), r.id+" of old"
+			s.model.spends[other], s.model.order[i] = sp, other
+			delete(s.model.spends, r.id)
 		}
 		if !d.Approved || !d.Canceled || d.Amount.Minor != n {
 			return fmt.Errorf("a cancel has given back %v; want %d: %+v", d.Amount, n, d)
@@ -477,5 +482,27 @@ func (s *sequence) cancel() error {
 			}
 		}
 		return nil
+	})
+	if err == nil && !known && s.r.IntN(2) == 0 {
+		return s.moved(r.id, r.account)
+	}
+	return err
+}
+
+// moved tells of money that has moved under an ID that was canceled before its request came.
+func (s *sequence) moved(id, account string) error {
+	n, now := s.amount(), s.now()
+	r := request{method: "record", id: id, account: account, amount: money(n)}
+	record := s.r.IntN(2) == 0
+	if !record {
+		r = request{method: "capture", of: id, amount: money(n), force: true}
+	}
+	return s.try(r, nil, func(d spend.Decision) error {
+		s.model.charge(s.rules, id, &modelSpend{accounts: []string{account}, first: n}, false, n, now, now)
+		if record {
+			delete(s.model.canceled, id)
+			s.sent = slices.DeleteFunc(s.sent, func(x sent) bool { return x.request.id == id && x.request.method == "cancel" })
+		}
+		return approved(d)
 	})
 }

@@ -185,10 +185,7 @@ func (s *sequence) found() error {
 	sp := s.model.spends[id]
 	got, err := s.budgets.Get(ctx, id)
 	_, canceled := s.model.canceled[id]
-	switch {
-	case sp.gone && canceled: // when the ID was unknown
-		return err
-	case sp.gone:
+	if sp.gone {
 		return refuses(err, spend.ErrUnknownSpend)
 	}
 	if err != nil || got.Spend == nil {
