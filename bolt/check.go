@@ -9,6 +9,7 @@ import (
 	"syscall"
 
 	"github.com/brimgo/brim/internal/boltfile"
+	"github.com/brimgo/brim/internal/boltrecord"
 	"github.com/brimgo/brim/internal/kv"
 	"github.com/brimgo/brim/internal/trial"
 	"github.com/brimgo/brim/store"
@@ -111,7 +112,7 @@ func (f *findings) disk(path string) error {
 }
 
 func check(ctx context.Context, path string) (findings findings, err error) {
-	x, err := kv.Examine(ctx, path, 0)
+	x, err := kv.Examine(ctx, path, 0, boltrecord.Is)
 	if err != nil && !boltfile.Locked(err) {
 		return nil, err
 	}

@@ -22,6 +22,7 @@ import (
 	"go.etcd.io/bbolt"
 
 	"github.com/brimgo/brim/internal/boltfile"
+	"github.com/brimgo/brim/internal/boltrecord"
 	"github.com/brimgo/brim/internal/invariant"
 	"github.com/brimgo/brim/internal/kv"
 	"github.com/brimgo/brim/internal/seed"
@@ -360,7 +361,7 @@ func observe(s *Store) (m moment, err error) {
 			if value == nil {
 				continue
 			}
-			if m.records[key], err = decode(value, 0); err != nil {
+			if m.records[key], err = boltrecord.Decode(value, 0); err != nil {
 				return err
 			}
 		}

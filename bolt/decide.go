@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/brimgo/brim/internal/boltrecord"
 	"github.com/brimgo/brim/internal/combine"
 	"github.com/brimgo/brim/internal/kv"
 	"github.com/brimgo/brim/store"
@@ -120,13 +121,13 @@ func (v *view) record(key string, now int64) (r store.Record, err error) {
 	if err != nil {
 		return r, explain(err)
 	}
-	return decode(body, now)
+	return boltrecord.Decode(body, now)
 }
 
 // note stores a record if a decision changed it.
 func (v *view) note(key string, r *store.Record, effect store.Effect) {
 	if effect&store.Write != 0 {
-		v.Put(v.s.table, key, encode(r))
+		v.Put(v.s.table, key, boltrecord.Encode(r))
 	}
 	if effect&store.Skewed != 0 {
 		v.skewed++
@@ -201,7 +202,7 @@ func (v *view) prune(keys []string, now int64) (n int64, err error) {
 		if err != nil || body == nil {
 			continue
 		}
-		if r, err := decode(body, now); err == nil && r.Expired(now, v.s.options.MaxSkew) {
+		if r, err := boltrecord.Decode(body, now); err == nil && r.Expired(now, v.s.options.MaxSkew) {
 			if err := v.Delete(v.s.table, key); err != nil {
 				return 0, err
 			}

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/brimgo/brim/internal/boltrecord"
 	"github.com/brimgo/brim/internal/kv"
 	"github.com/brimgo/brim/internal/seed"
 )
@@ -32,7 +33,7 @@ func TestExamineEveryPage(t *testing.T) {
 				b := bytes.Clone(whole)
 				b[page+i] ^= mask
 				must(t, os.WriteFile(damaged, b, 0o600))
-				r, err := kv.Examine(t.Context(), damaged, patience)
+				r, err := kv.Examine(t.Context(), damaged, patience, boltrecord.Is)
 				switch {
 				case err != nil:
 					t.Fatalf("byte %d of page %d changed by %#x: %v", i, page/size, mask, err)

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"hash/fnv"
 	"maps"
-	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -15,38 +14,6 @@ import (
 
 	"github.com/brimgo/brim/store"
 )
-
-// FuzzRecord decodes arbitrary values. A value is damage, or it is exactly the encoding of the
-// record, which is valid.
-func FuzzRecord(f *testing.F) {
-	for _, r := range []store.Record{
-		{},
-		{Level: 3, Held: 2, Time: 1, Limit: store.Limit{Capacity: 10, LeakRate: 0.5}, BlockedUntil: 7},
-		{Level: math.MaxFloat64, Time: math.MaxInt64, BlockedUntil: math.MinInt64},
-		{Level: math.NaN(), Held: -1, Time: -1, Limit: store.Limit{Capacity: math.Inf(1)}},
-	} {
-		f.Add(encode(&r))
-	}
-	f.Add([]byte{recordFormat})
-	f.Fuzz(func(t *testing.T, value []byte) {
-		if value == nil {
-			return
-		}
-		r, err := decode(value, 0)
-		if err != nil {
-			if !errors.Is(err, store.ErrCorrupt) || r != (store.Record{}) {
-				t.Errorf("%+v, %v; want no record and ErrCorrupt", r, err)
-			}
-			return
-		}
-		if err := r.Validate(); err != nil {
-			t.Errorf("%+v was decoded: %v", r, err)
-		}
-		if again := encode(&r); !bytes.Equal(again, value) {
-			t.Errorf("%+v is stored as %x; it was read from %x", r, again, value)
-		}
-	})
-}
 
 // FuzzOpen changes a part of a file, and cuts the file off. Open and every call must notice the
 // damage, or find all buckets. With sealed, the meta pages of bbolt get correct checksums, so that

@@ -7,6 +7,7 @@ import (
 	"go.etcd.io/bbolt"
 
 	"github.com/brimgo/brim/internal/boltfile"
+	"github.com/brimgo/brim/internal/boltrecord"
 	"github.com/brimgo/brim/internal/clock"
 	"github.com/brimgo/brim/internal/kv"
 	"github.com/brimgo/brim/internal/pruner"
@@ -98,14 +99,14 @@ func (s *Store) engine(table string, mode kv.Mode) kv.Options {
 	return kv.Options{
 		Table: table, Mode: mode, SyncEvery: s.options.SyncEvery, Segment: s.options.segment(),
 		LockTimeout: s.options.LockTimeout, FileMode: s.options.FileMode, NoVerify: s.options.NoVerify,
-		Logger: s.options.Logger,
+		Logger: s.options.Logger, Clock: s.clock, IsRecord: boltrecord.Is,
 	}
 }
 
 // start begins to use the database. The clock goes on from the time of the last change in the file
 // and in the journal, unless that is more than MaxSkew ahead of the wall clock.
 func (s *Store) start(table string) (err error) {
-	s.table = s.db.Table(table)
+	s.shared, s.table = s.db, s.db.Table(table)
 	if ahead := s.clock.Resume(s.db.Time()); ahead > 0 {
 		s.options.Logger.Warn("bolt: the file was last written at a time further ahead of the clock than MaxSkew; "+
 			"the store goes by the clock", "ahead", ahead, "max_skew", s.options.MaxSkew)
@@ -114,19 +115,4 @@ func (s *Store) start(table string) (err error) {
 		s.pruner = pruner.Start(s.options.PruneEvery, s.Prune, backend, s.options.Logger)
 	}
 	return err
-}
-
-func init() {
-	kv.PartsOf = func(of any) kv.Parts {
-		s := of.(*Store)
-		return kv.Parts{DB: s.db, Clock: s.clock}
-	}
-	kv.IsRecord = func(value []byte) bool { _, err := decode(value, 0); return err == nil }
-	kv.TxOf = func(of any, fn func(*kv.Tx) error) error {
-		j, ok := of.(*txStore)
-		if !ok || j.tx != nil {
-			return boltfile.Misconfigured("the store is not one that Update has given", nil)
-		}
-		return j.in(true, func(v *view) error { return fn(v.Tx) })
-	}
 }

@@ -2,9 +2,11 @@ package bolt
 
 import (
 	"context"
+	"errors"
 	"strings"
 
 	"github.com/brimgo/brim/internal/boltfile"
+	"github.com/brimgo/brim/internal/boltrecord"
 	"github.com/brimgo/brim/internal/kv"
 	"github.com/brimgo/brim/internal/paging"
 	"github.com/brimgo/brim/store"
@@ -28,7 +30,7 @@ func (s *Store) Read(ctx context.Context, buckets ...store.Bucket) (states []sto
 func (s *Store) ask(op *store.Op) (st store.State, ok bool, err error) {
 	err = s.db.Get(s.table, op.Key, func(value []byte) error {
 		now := s.clock.Now()
-		r, err := decode(value, now)
+		r, err := boltrecord.Decode(value, now)
 		if err != nil {
 			return err
 		}
@@ -98,7 +100,7 @@ func (v *view) walk(from string, fn func(key string, r *store.Record) bool) erro
 		}
 		var record *store.Record
 		if value != nil {
-			if r, err := decode(value, 0); err == nil {
+			if r, err := boltrecord.Decode(value, 0); err == nil {
 				record = &r
 			}
 		}
@@ -106,4 +108,12 @@ func (v *view) walk(from string, fn func(key string, r *store.Record) bool) erro
 			return nil
 		}
 	}
+}
+
+// explain returns the error of reading a record.
+func explain(err error) error {
+	if errors.Is(err, kv.ErrDamaged) {
+		return boltrecord.Damagef("does not match its checksums")
+	}
+	return err
 }

@@ -12,6 +12,7 @@ import (
 
 	"go.etcd.io/bbolt"
 
+	"github.com/brimgo/brim/internal/boltrecord"
 	"github.com/brimgo/brim/internal/kv"
 	"github.com/brimgo/brim/store"
 )
@@ -47,7 +48,7 @@ func TestStrangeRecords(t *testing.T) {
 	record := func(change func(r *store.Record)) []byte {
 		r := store.Record{Level: 1, Limit: store.Limit{Capacity: 10}}
 		change(&r)
-		return encode(&r)
+		return boltrecord.Encode(&r)
 	}
 	for _, c := range []struct {
 		name, table string
@@ -55,9 +56,9 @@ func TestStrangeRecords(t *testing.T) {
 		sound       bool
 	}{
 		{"a record", defaultName, record(func(*store.Record) {}), true},
-		{"a short record", defaultName, record(func(*store.Record) {})[:recordSize-1], false},
+		{"a short record", defaultName, record(func(*store.Record) {})[:48], false},
 		{"an empty value", defaultName, []byte{}, false},
-		{"another format", defaultName, append([]byte{recordFormat + 1}, make([]byte, recordSize-1)...), false},
+		{"another format", defaultName, append([]byte{2}, make([]byte, 48)...), false},
 		{"an infinite level", defaultName, record(func(r *store.Record) { r.Level = math.Inf(1) }), false},
 		{"a level that is no number", defaultName, record(func(r *store.Record) { r.Level = math.NaN() }), false},
 		{"a negative hold", defaultName, record(func(r *store.Record) { r.Held = -1 }), false},

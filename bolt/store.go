@@ -23,6 +23,7 @@ const backend = "bolt"
 // while its call is queued, the call is taken back. If a context ends while the call's
 // flush is under way, the call answers [store.ErrUnknownOutcome].
 type Store struct {
+	shared   // for ledgers
 	options  Options
 	db       *kv.DB
 	table    *kv.Table
@@ -36,6 +37,8 @@ type Store struct {
 	seed    maphash.Seed
 	refused [1024]atomic.Bool // by hash of key: the last answer was a refusal
 }
+
+type shared = kv.Shared
 
 var _ store.Store = (*Store)(nil)
 

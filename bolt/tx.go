@@ -38,7 +38,7 @@ func (s *Store) Update(ctx context.Context, fn func(store.Store) error) error {
 	err = s.update(func(v *view) error {
 		j := &txStore{s: s, view: v}
 		defer j.end()
-		if fnErr = fn(j); fnErr == nil {
+		if fnErr = fn(updateStore{j}); fnErr == nil {
 			fnErr = ctx.Err()
 		}
 		return fnErr
@@ -69,7 +69,18 @@ type txStore struct {
 	view *view // of Update; nil after it, and for With, where each call has one of its own
 }
 
-var _ store.Store = (*txStore)(nil)
+// updateStore is the store that Update gives.
+type updateStore struct{ *txStore }
+
+var (
+	_ store.Store = (*txStore)(nil)
+	_ kv.Updating = updateStore{}
+)
+
+// InUpdate runs fn in the transaction. It is for ledgers.
+func (u updateStore) InUpdate(fn func(*kv.Tx) error) error {
+	return u.in(true, func(v *view) error { return fn(v.Tx) })
+}
 
 // end ends the store of Update, which the application may keep for long.
 func (j *txStore) end() {

@@ -37,7 +37,7 @@ func (a *app) backup(ctx context.Context, s *bolt.Store, to string) error {
 	var size int64
 	values, err := boltfile.WriteNew(ctx, to, func(file vfs.File) (err error) {
 		// An operator who works as root must not lock out the program that owns the file.
-		if err := kv.PartsOf(s).DB.File().Resemble(file); err != nil && !errors.Is(err, fs.ErrPermission) {
+		if err := kv.Of(s).File().Resemble(file); err != nil && !errors.Is(err, fs.ErrPermission) {
 			return err
 		}
 		size, err = s.Backup(ctx, file.Handle())

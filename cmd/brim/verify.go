@@ -10,6 +10,7 @@ import (
 
 	"github.com/brimgo/brim/bolt"
 	"github.com/brimgo/brim/internal/boltfile"
+	"github.com/brimgo/brim/internal/boltrecord"
 	"github.com/brimgo/brim/internal/kv"
 	"github.com/brimgo/brim/internal/place"
 	"github.com/brimgo/brim/store"
@@ -32,7 +33,7 @@ func (a *app) verify(ctx context.Context) error {
 	if err := present(p); err != nil {
 		return err
 	}
-	x, err := kv.Examine(ctx, p.Path(), bolt.DefaultLockTimeout)
+	x, err := kv.Examine(ctx, p.Path(), bolt.DefaultLockTimeout, boltrecord.Is)
 	if err != nil {
 		return openError{inFile(p, store.Wrap("bolt", "verify "+filepath.Base(p.Path()), err))}
 	}

@@ -26,8 +26,11 @@ type Examination struct {
 const DefaultTable = "brim"
 
 // Examine reads the file at path and its log, and changes neither. Its first table is
-// [DefaultTable]. If the file is open elsewhere, the error is one of [boltfile.Locked].
-func Examine(ctx context.Context, path string, lockTimeout time.Duration) (x Examination, err error) {
+// [DefaultTable]; see [Options] for isRecord. If the file is open elsewhere, the error is one of
+// [boltfile.Locked].
+func Examine(
+	ctx context.Context, path string, lockTimeout time.Duration, isRecord func(value []byte) bool,
+) (x Examination, err error) {
 	if err := orphaned(path); err != nil {
 		return x, err
 	}
@@ -45,18 +48,18 @@ func Examine(ctx context.Context, path string, lockTimeout time.Duration) (x Exa
 	if path, err = filepath.EvalSymlinks(path); err != nil {
 		return x, boltfile.Failed(err.Error(), err)
 	}
-	x.Journal, err = x.readLog(path+LogSuffix, m)
+	x.Journal, err = x.readLog(path+LogSuffix, m, isRecord)
 	return x, err
 }
 
 // readLog counts the commits in a log, and returns the damage to it.
-func (x *Examination) readLog(path string, m watermark) (damage string, err error) {
+func (x *Examination) readLog(path string, m watermark, isRecord func([]byte) bool) (damage string, err error) {
 	known := x.Values()
 	put := func(table, _ string, value []byte) error {
 		if _, ok := known[table]; !ok {
 			return unknownTable(table)
 		}
-		return checkRecord(table == DefaultTable, value)
+		return checkRecord(isRecord, table == DefaultTable, value)
 	}
 	log, err := openLog(vfs.OS{}, path, true)
 	if err == nil {

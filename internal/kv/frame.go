@@ -163,8 +163,8 @@ func unknownTable(name string) error {
 
 // checkRecord returns the error of a value in a body that bolt does not write, if it is one of the first
 // table. The values of a ledger are judged when they are used.
-func checkRecord(first bool, value []byte) error {
-	if first && value != nil && IsRecord != nil && !IsRecord(value) {
+func checkRecord(isRecord func([]byte) bool, first bool, value []byte) error {
+	if first && value != nil && !isRecord(value) {
 		return boltfile.Damagef("the journal holds a record that no version of brim has written")
 	}
 	return nil

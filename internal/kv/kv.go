@@ -49,7 +49,10 @@ type Options struct {
 	FileMode    fs.FileMode   // of a file that Open creates, before umask
 	NoVerify    bool          // check only the meta pages and the size of the file
 	Logger      *slog.Logger
-	FS          vfs.FS // nil means [vfs.Default]
+	Clock       *clock.Clock // of the store; a ledger in the same file goes by it, too
+	FS          vfs.FS       // nil means [vfs.Default]
+
+	IsRecord func(value []byte) bool // whether a value can be one of the first table
 }
 
 // DB is an open database. Any number of goroutines may use it at once.
@@ -173,21 +176,20 @@ func (d *DB) runlockMemtable() {
 	invariant.Unlock(d.file, rankMemtable)
 }
 
-// Parts are the parts of a bolt.Store that a ledger in the same file shares, and the programs of
-// this repository.
-type Parts struct {
-	DB    *DB
-	Clock *clock.Clock
-}
+// Shared is the database of a bolt.Store, which embeds it under an unexported name. Its method belongs
+// to this package, so that the store gets none that its callers see.
+type Shared interface{ shared() *DB }
 
-// PartsOf returns the parts of a *bolt.Store. TxOf runs fn in the transaction of a store that an
-// Update has given. IsRecord reports whether a value can be one of the first table. Package bolt sets
-// all three when it is linked, so that its types need no exported method for packages of this module.
-var (
-	PartsOf  func(store any) Parts
-	TxOf     func(store any, fn func(*Tx) error) error
-	IsRecord func(value []byte) bool
-)
+func (d *DB) shared() *DB { return d }
+
+// Of returns the database of a *bolt.Store, for a ledger in the same file and for the programs of this
+// repository.
+func Of(s Shared) *DB { return s.shared() }
+
+// Updating is a store that an Update of package bolt has given. A ledger shares its transaction.
+type Updating interface {
+	InUpdate(fn func(*Tx) error) error
+}
 
 // Table returns the table of that name. The file need not have it yet.
 func (d *DB) Table(name string) *Table {
@@ -218,6 +220,9 @@ func (d *DB) Time() int64 {
 	defer d.runlockMemtable()
 	return d.time
 }
+
+// Clock returns the clock of the store.
+func (d *DB) Clock() *clock.Clock { return d.options.Clock }
 
 // SyncEvery returns the interval of syncs, 0 if each change is durable when Update returns.
 func (d *DB) SyncEvery() time.Duration { return d.options.SyncEvery }

@@ -34,7 +34,7 @@ func must(t testing.TB, err error) {
 func options(mode Mode) Options {
 	return Options{
 		Table: "main", Mode: mode, Segment: small, LockTimeout: time.Second, FileMode: 0o600,
-		Logger: slog.New(slog.DiscardHandler), FS: noSync{},
+		Logger: slog.New(slog.DiscardHandler), FS: noSync{}, IsRecord: func([]byte) bool { return true },
 	}
 }
 

@@ -231,7 +231,7 @@ func (d *DB) replay(log *wal, m watermark, name string) error {
 			}
 		}
 		d.active.restore(t, key, value)
-		return checkRecord(t.name == d.options.Table, value)
+		return checkRecord(d.options.IsRecord, t.name == d.options.Table, value)
 	}
 	err := log.replay(m.position, func(body []byte) error {
 		frames++

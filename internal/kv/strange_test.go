@@ -201,10 +201,11 @@ func FuzzLog(f *testing.F) {
 		}
 		must(t, os.WriteFile(path, file, 0o600))
 		must(t, os.WriteFile(path+LogSuffix, image, 0o600))
-		if _, err := Examine(t.Context(), path, time.Second); err != nil && !errors.Is(err, store.ErrCorrupt) {
+		o := options(Log)
+		if _, err := Examine(t.Context(), path, time.Second, o.IsRecord); err != nil && !errors.Is(err, store.ErrCorrupt) {
 			t.Errorf("Examine: %v", err)
 		}
-		d, err := Open(path, options(Log))
+		d, err := Open(path, o)
 		if err != nil {
 			if !errors.Is(err, store.ErrCorrupt) && !errors.Is(err, store.ErrMisconfigured) && !errors.Is(err, errors.ErrUnsupported) {
 				t.Errorf("Open: %v", err)
@@ -232,7 +233,7 @@ func FuzzLog(f *testing.F) {
 		put(t, d, "another", "value")
 		want := read(d)
 		must(t, d.Close())
-		d, err = Open(path, options(Log))
+		d, err = Open(path, o)
 		must(t, err)
 		if got := read(d); got != want {
 			t.Errorf("after Close the database has\n%swant\n%s", got, want)

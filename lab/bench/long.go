@@ -152,7 +152,7 @@ func drainBolt(ctx context.Context, s *bolt.Store, path string) error {
 // changes, as the store notes in it, and the number of the newest commit.
 func writtenTo(ctx context.Context, s *bolt.Store) (generation uint64, commit int, err error) {
 	const noted, end = 17, 25 // offsets of the generation in the note; see package bolt
-	file, table := kv.PartsOf(s).DB.File(), boltfile.NewTable("brim")
+	file, table := kv.Of(s).File(), boltfile.NewTable("brim")
 	if err := file.Lock(ctx); err != nil {
 		return 0, 0, err
 	}

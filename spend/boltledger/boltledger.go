@@ -70,11 +70,11 @@ func newLedger(s *bolt.Store, o *Options) (*Ledger, error) {
 	if len(name) > 64 {
 		return nil, boltfile.Misconfigured("Name is longer than 64 bytes", nil)
 	}
-	parts := kv.PartsOf(s)
-	if parts.DB.SyncEvery() > 0 {
+	db := kv.Of(s)
+	if db.SyncEvery() > 0 {
 		return nil, fmt.Errorf("%w: the store has SyncEvery, with which a power cut loses decisions; open it without", store.ErrMisconfigured)
 	}
-	l := &Ledger{db: parts.DB, clock: parts.Clock, names: namesOf(parts.DB, name)}
+	l := &Ledger{db: db, clock: db.Clock(), names: namesOf(db, name)}
 	if o.Clock != nil {
 		l.clock = clock.New(clock.Options{Source: o.Clock})
 	}

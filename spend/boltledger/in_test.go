@@ -55,6 +55,7 @@ func TestIn(t *testing.T) {
 				are(i + 1)
 			}
 			fails(t, "a ledger whose Update has ended", ended.Decide(ctx, charge("card", "late")), store.ErrClosed)
+			fails(t, "a ledger in a store of With", l.In(s.With(nil)).Decide(ctx, charge("card", "late")), store.ErrMisconfigured)
 			fails(t, "a ledger in the store itself", l.In(s).Decide(ctx, charge("card", "late")), store.ErrMisconfigured)
 			must(t, errors.Join(l.Close(), s.Close()))
 			s, l, err = openBoth(path, nil)

@@ -69,7 +69,7 @@ func journaled(t *testing.T) spendtest.Harness {
 // one moment.
 func copyLive(t testing.TB, s *bolt.Store, from, to string) {
 	t.Helper()
-	file := kv.PartsOf(s).DB.File()
+	file := kv.Of(s).File()
 	must(t, file.Lock(context.Background()))
 	defer file.Unlock()
 	for _, suffix := range []string{"", ".journal"} {
@@ -118,7 +118,7 @@ func TestJournalOfBoth(t *testing.T) {
 					t.Error(err)
 				}
 				if n%10 == 9 {
-					if err := kv.PartsOf(o.s).DB.Checkpoint(t.Context()); err != nil {
+					if err := kv.Of(o.s).Checkpoint(t.Context()); err != nil {
 						t.Error(err)
 					}
 				}

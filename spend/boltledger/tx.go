@@ -49,7 +49,11 @@ func (j *txLedger) in(ctx context.Context, op string, writes bool, fn func(*buck
 	if j.s == nil {
 		return explain(op, j.l.db.Within(j.tx, writes, func(tx *kv.Tx) error { return fn(j.l.names.in(tx)) }))
 	}
-	return explain(op, kv.TxOf(j.s, func(tx *kv.Tx) error {
+	s, ok := j.s.(kv.Updating)
+	if !ok {
+		return explain(op, boltfile.Misconfigured("the store is not one that Update has given", nil))
+	}
+	return explain(op, s.InUpdate(func(tx *kv.Tx) error {
 		if tx.DB() != j.l.db {
 			return boltfile.Misconfigured("the transaction belongs to another file than the ledger", nil)
 		}

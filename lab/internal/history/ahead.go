@@ -21,7 +21,7 @@ func (d defective) advance(ctx context.Context, err error) error {
 	if err != nil || d.defect != Ahead || !ok {
 		return err
 	}
-	file := kv.PartsOf(s).DB.File()
+	file := kv.Of(s).File()
 	log, err := os.ReadFile(file.Path() + kv.LogSuffix)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil

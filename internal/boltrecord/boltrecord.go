@@ -1,12 +1,12 @@
-package bolt
+// Package boltrecord encodes the buckets in a file of package bolt. The command that verifies such a
+// file reads them, too.
+package boltrecord
 
 import (
 	"encoding/binary"
-	"errors"
 	"math"
 
 	"github.com/brimgo/brim/internal/boltfile"
-	"github.com/brimgo/brim/internal/kv"
 	"github.com/brimgo/brim/store"
 )
 
@@ -22,7 +22,8 @@ const (
 	recordSize   = 49
 )
 
-func encode(r *store.Record) []byte {
+// Encode returns the value of a record.
+func Encode(r *store.Record) []byte {
 	le, buf := binary.LittleEndian, make([]byte, recordSize)
 	buf[0] = recordFormat
 	le.PutUint64(buf[1:], math.Float64bits(r.Level))
@@ -34,16 +35,22 @@ func encode(r *store.Record) []byte {
 	return buf
 }
 
-// decode returns the record of a value, or a new one if there is no value. A value that cannot be a
+// Is reports whether a value can be a record.
+func Is(value []byte) bool {
+	_, err := Decode(value, 0)
+	return err == nil
+}
+
+// Decode returns the record of a value, or a new one if there is no value. A value that cannot be a
 // record is damage, never an empty bucket.
-func decode(value []byte, now int64) (r store.Record, err error) {
+func Decode(value []byte, now int64) (r store.Record, err error) {
 	switch {
 	case value == nil:
 		return store.NewRecord(now), nil
 	case len(value) != recordSize:
-		return r, damagef("has %d bytes instead of %d", len(value), recordSize)
+		return r, Damagef("has %d bytes instead of %d", len(value), recordSize)
 	case value[0] != recordFormat:
-		return r, damagef("has format %d instead of %d", value[0], recordFormat)
+		return r, Damagef("has format %d instead of %d", value[0], recordFormat)
 	}
 	le := binary.LittleEndian
 	r = store.Record{
@@ -62,15 +69,7 @@ func decode(value []byte, now int64) (r store.Record, err error) {
 	return r, nil
 }
 
-// damagef returns the error of a damaged record.
-func damagef(format string, args ...any) error {
+// Damagef returns the error of a damaged record.
+func Damagef(format string, args ...any) error {
 	return boltfile.Damagef("a bucket's record "+format+"; Reset makes the bucket empty and usable again", args...)
-}
-
-// explain returns the error of reading a record.
-func explain(err error) error {
-	if errors.Is(err, kv.ErrDamaged) {
-		return damagef("does not match its checksums")
-	}
-	return err
 }

@@ -1,6 +1,7 @@
-package bolt
+package boltrecord
 
 import (
+	"bytes"
 	"errors"
 	"math"
 	"strings"
@@ -27,14 +28,14 @@ func TestRecordRoundTrip(t *testing.T) {
 			Limit:        store.Limit{Capacity: number.Draw(t, "capacity"), LeakRate: number.Draw(t, "rate")},
 			BlockedUntil: rapid.Int64Range(-store.MaxTime, store.MaxTime).Draw(t, "blocked"),
 		}
-		if got, err := decode(encode(&want), 0); err != nil || got != want {
+		if got, err := Decode(Encode(&want), 0); err != nil || got != want {
 			t.Fatalf("%+v became %+v, %v", want, got, err)
 		}
 	})
 }
 
 func TestRecordDamage(t *testing.T) {
-	sound := encode(&sampleRecord)
+	sound := Encode(&sampleRecord)
 	for _, c := range []struct {
 		name, why string
 		value     []byte
@@ -49,11 +50,11 @@ func TestRecordDamage(t *testing.T) {
 		},
 		{
 			"infinite", "the checksums hold, and no call can have written the number",
-			encode(&store.Record{Held: math.Inf(-1), Limit: steady}), "held amount -Inf",
+			Encode(&store.Record{Held: math.Inf(-1), Limit: sampleRecord.Limit}), "held amount -Inf",
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			r, err := decode(c.value, 0)
+			r, err := Decode(c.value, 0)
 			if !errors.Is(err, store.ErrCorrupt) || !strings.Contains(err.Error(), c.says) {
 				t.Errorf("error %v, want ErrCorrupt and %q: %s", err, c.says, c.why)
 			}
@@ -62,4 +63,36 @@ func TestRecordDamage(t *testing.T) {
 			}
 		})
 	}
+}
+
+// FuzzRecord decodes arbitrary values. A value is damage, or it is exactly the encoding of the
+// record, which is valid.
+func FuzzRecord(f *testing.F) {
+	for _, r := range []store.Record{
+		{},
+		{Level: 3, Held: 2, Time: 1, Limit: store.Limit{Capacity: 10, LeakRate: 0.5}, BlockedUntil: 7},
+		{Level: math.MaxFloat64, Time: math.MaxInt64, BlockedUntil: math.MinInt64},
+		{Level: math.NaN(), Held: -1, Time: -1, Limit: store.Limit{Capacity: math.Inf(1)}},
+	} {
+		f.Add(Encode(&r))
+	}
+	f.Add([]byte{recordFormat})
+	f.Fuzz(func(t *testing.T, value []byte) {
+		if value == nil {
+			return
+		}
+		r, err := Decode(value, 0)
+		if err != nil {
+			if !errors.Is(err, store.ErrCorrupt) || r != (store.Record{}) {
+				t.Errorf("%+v, %v; want no record and ErrCorrupt", r, err)
+			}
+			return
+		}
+		if err := r.Validate(); err != nil {
+			t.Errorf("%+v was decoded: %v", r, err)
+		}
+		if again := Encode(&r); !bytes.Equal(again, value) {
+			t.Errorf("%+v is stored as %x; it was read from %x", r, again, value)
+		}
+	})
 }
