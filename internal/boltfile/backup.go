@@ -8,17 +8,18 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"sync"
 
 	"go.etcd.io/bbolt"
 
 	"github.com/brimgo/brim/internal/vfs"
-	"github.com/brimgo/brim/store"
 )
 
 // Snapshot is the content of a file as of one commit. Until it is closed, the file cannot grow.
 type Snapshot struct {
-	f  *File
-	tx *bbolt.Tx
+	f   *File
+	tx  *bbolt.Tx
+	end func()
 }
 
 // Snapshot begins a snapshot of the newest commit. A joined File answers [errors.ErrUnsupported].
@@ -27,30 +28,15 @@ func (f *File) Snapshot() (*Snapshot, error) {
 		return nil, fmt.Errorf("%w for a store made by New: the database is the application's; copy it with Tx.WriteTo of bbolt",
 			errors.ErrUnsupported)
 	}
-	f.rlock()
-	err := f.Usable()
-	if f.closed {
-		err = store.ErrClosed
-	}
-	var tx *bbolt.Tx
-	if err == nil {
-		tx, err = f.begin(false)
-	}
+	tx, end, err := f.Read()
 	if err != nil {
-		f.runlock()
 		return nil, err
 	}
-	return &Snapshot{f, tx}, nil
+	return &Snapshot{f, tx, sync.OnceFunc(end)}, nil
 }
 
 // Close ends the snapshot. Closing twice is allowed.
-func (s *Snapshot) Close() {
-	if s.tx != nil {
-		s.f.rollback(s.tx)
-		s.f.runlock()
-		s.tx = nil
-	}
-}
+func (s *Snapshot) Close() { s.end() }
 
 // Backup writes a file with the content of the snapshot to w, and returns the number of bytes that
 // w took. finish may change the content of the copy before.
@@ -109,7 +95,8 @@ func (s *Snapshot) copyTo(ctx context.Context, file vfs.File, db *bbolt.DB, fini
 	if err != nil {
 		return fileError(err)
 	}
-	c, err := verifyTables(ctx, file)
+	var c Verifier
+	err = verifyAll(ctx, file, &c)
 	if err == nil {
 		s.f.logDamaged(c.Damaged())
 	}
@@ -118,11 +105,7 @@ func (s *Snapshot) copyTo(ctx context.Context, file vfs.File, db *bbolt.DB, fini
 
 // stream writes the pages of a database to w, and not the space behind them.
 func stream(ctx context.Context, w io.Writer, file vfs.File) (int64, error) {
-	info, err := file.Stat()
-	if err != nil {
-		return 0, fileError(err)
-	}
-	m, err := readMeta(file, info.Size())
+	m, err := metaOf(file)
 	if err != nil {
 		return 0, err
 	}
@@ -177,8 +160,8 @@ func WriteNew(ctx context.Context, path string, write func(file vfs.File) error)
 	if err := file.Sync(); err != nil {
 		return nil, fileError(hideTemp(err, temp, path))
 	}
-	c, err := verifyTables(ctx, file)
-	if err != nil {
+	var c Verifier
+	if err := verifyAll(ctx, file, &c); err != nil {
 		return nil, err
 	}
 	if err := linkNew(fsys, temp, path); err != nil {
@@ -191,14 +174,4 @@ func WriteNew(ctx context.Context, path string, write func(file vfs.File) error)
 		return nil, fileError(err)
 	}
 	return c.Values(), nil
-}
-
-// verifyTables checks every page of a file and all of its tables.
-func verifyTables(ctx context.Context, file vfs.File) (*Verifier, error) {
-	info, err := file.Stat()
-	if err != nil {
-		return nil, err
-	}
-	var c Verifier
-	return &c, verifyAll(ctx, file, info, &c)
 }

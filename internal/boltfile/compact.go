@@ -92,11 +92,7 @@ func (f *File) copyTo(ctx context.Context, file vfs.File, old os.FileInfo) (db *
 	}
 	db.NoSync, db.NoGrowSync = false, false
 	// Damage in the old file has been copied, too. The new file takes over only if Open takes it.
-	info, err := file.Stat()
-	if err == nil {
-		_, err = verifyPages(ctx, file, info, f.layout, false)
-	}
-	return db, err
+	return db, verifyAll(ctx, file, f.layout.NewCheck())
 }
 
 const (

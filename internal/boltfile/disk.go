@@ -37,37 +37,32 @@ func DiskOf(path string) (disk Disk, size int64, err error) {
 // the file open.
 func Locked(err error) bool { return errors.Is(err, errLocked) }
 
-// kind is a file system by its number, as statfs(2) of Linux lists them.
-type kind struct {
-	name              string
-	network, volatile bool
-}
-
-// kinds are the file systems whose locks, syncs or content do not last. FUSE may be anything.
-var kinds = map[uint32]kind{
-	0x00006969: {name: "NFS", network: true},
-	0x0000517b: {name: "SMB", network: true},
-	0xff534d42: {name: "CIFS", network: true},
-	0xfe534d42: {name: "SMB2", network: true},
-	0x0000564c: {name: "NCP", network: true},
-	0x01021997: {name: "9p", network: true},
-	0x5346414f: {name: "AFS", network: true},
-	0x00c36400: {name: "Ceph", network: true},
-	0x01161970: {name: "GFS2", network: true},
-	0x7461636f: {name: "OCFS2", network: true},
-	0x0bd00bd0: {name: "Lustre", network: true},
-	0x47504653: {name: "GPFS", network: true},
-	0x65735546: {name: "FUSE", network: true},
-	0x01021994: {name: "tmpfs", volatile: true},
-	0x858458f6: {name: "ramfs", volatile: true},
+// kinds are the file systems whose locks, syncs or content do not last, by their numbers, as statfs(2) of
+// Linux lists them. FUSE may be anything.
+var kinds = map[uint32]Disk{
+	0x00006969: {Name: "NFS", Network: true},
+	0x0000517b: {Name: "SMB", Network: true},
+	0xff534d42: {Name: "CIFS", Network: true},
+	0xfe534d42: {Name: "SMB2", Network: true},
+	0x0000564c: {Name: "NCP", Network: true},
+	0x01021997: {Name: "9p", Network: true},
+	0x5346414f: {Name: "AFS", Network: true},
+	0x00c36400: {Name: "Ceph", Network: true},
+	0x01161970: {Name: "GFS2", Network: true},
+	0x7461636f: {Name: "OCFS2", Network: true},
+	0x0bd00bd0: {Name: "Lustre", Network: true},
+	0x47504653: {Name: "GPFS", Network: true},
+	0x65735546: {Name: "FUSE", Network: true},
+	0x01021994: {Name: "tmpfs", Volatile: true},
+	0x858458f6: {Name: "ramfs", Volatile: true},
 }
 
 // newDisk makes a Disk from the answer of statfs: blocks of size bytes are free.
 func newDisk(number uint32, blocks, size uint64) Disk {
-	k := kinds[number]
-	free := int64(math.MaxInt64)
+	disk := kinds[number]
+	disk.Free = math.MaxInt64
 	if size > 0 && blocks < math.MaxInt64/size {
-		free = int64(blocks * size)
+		disk.Free = int64(blocks * size)
 	}
-	return Disk{Name: k.name, Network: k.network, Volatile: k.volatile, Free: free}
+	return disk
 }

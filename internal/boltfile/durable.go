@@ -47,11 +47,7 @@ func (f *File) MakeDurable() error {
 // succeeds and proves nothing. No other page needs this: bbolt writes the meta page when all other
 // pages that count are synced.
 func rewriteMeta(file vfs.File, wanted func(meta) bool) (rewritten bool, err error) {
-	info, err := file.Stat()
-	if err != nil {
-		return false, fileError(err)
-	}
-	m, err := readMeta(file, info.Size())
+	m, err := metaOf(file)
 	switch {
 	case errors.Is(err, store.ErrCorrupt):
 		return false, nil // the check of the file reports it, and leaves the file as it is

@@ -31,20 +31,10 @@ func Examine(ctx context.Context, path string, lockTimeout time.Duration, check 
 		return nil, fileError(err)
 	}
 	defer func() { _ = file.Close() }()
-	info, err := file.Stat()
-	if err == nil && !info.Mode().IsRegular() {
-		err = errNotRegular
-	}
-	if err == nil {
-		err = lock(file.Handle(), time.Now().Add(lockTimeout))
-	}
-	if errors.Is(err, errLocked) {
-		err = lockedError(lockTimeout)
-	}
-	if err != nil {
+	if _, err := lockRegular(file, time.Now().Add(lockTimeout), lockTimeout); err != nil {
 		return nil, fileError(err)
 	}
-	err = verifyAll(ctx, file, info, check)
+	err = verifyAll(ctx, file, check)
 	if errors.Is(err, store.ErrCorrupt) {
 		return err, nil
 	}

@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"hash/fnv"
 	"io"
+
+	"github.com/brimgo/brim/internal/vfs"
 )
 
 // The format of a bbolt file, version 2, in the byte order of the machine.
@@ -82,6 +84,15 @@ func readMeta(r io.ReaderAt, size int64) (newest meta, err error) {
 		return newest, Damagef("it is cut short: %d pages of %d", pages, newest.high)
 	}
 	return newest, nil
+}
+
+// metaOf is readMeta for a file.
+func metaOf(file vfs.File) (meta, error) {
+	info, err := file.Stat()
+	if err != nil {
+		return meta{}, fileError(err)
+	}
+	return readMeta(file, info.Size())
 }
 
 func decodeMeta(b []byte) (m meta, err error) {

@@ -79,16 +79,7 @@ func (f *File) openExisting() error {
 		if err != nil {
 			return fileError(err)
 		}
-		info, err := file.Stat()
-		if err == nil && !info.Mode().IsRegular() {
-			err = errNotRegular
-		}
-		if err == nil {
-			err = lock(file.Handle(), deadline)
-			if errors.Is(err, errLocked) {
-				err = lockedError(f.options.LockTimeout)
-			}
-		}
+		info, err := lockRegular(file, deadline, f.options.LockTimeout)
 		var now fs.FileInfo
 		if err == nil {
 			now, err = os.Stat(path)
@@ -102,6 +93,21 @@ func (f *File) openExisting() error {
 			return fileError(err)
 		}
 	}
+}
+
+// lockRegular takes the lock of a file that must be a regular one, and waits for it until deadline.
+func lockRegular(file vfs.File, deadline time.Time, timeout time.Duration) (info fs.FileInfo, err error) {
+	info, err = file.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = errNotRegular
+	}
+	if err == nil {
+		err = lock(file.Handle(), deadline)
+	}
+	if errors.Is(err, errLocked) {
+		err = lockedError(timeout)
+	}
+	return info, err
 }
 
 // errMounted refuses a bind mount of one file. The journal beside it would be in another file system,

@@ -175,11 +175,7 @@ func (f *File) commit(tx *bbolt.Tx) error {
 // the list, and the header of a damaged one may claim 2^32 of them, for which bbolt takes minutes
 // and gigabytes.
 func (f *File) checkFreelist() error {
-	info, err := f.file.Stat()
-	if err != nil {
-		return fileError(err)
-	}
-	m, err := readMeta(f.file, info.Size())
+	m, err := metaOf(f.file)
 	if err != nil || m.freelist == noFreelist {
 		return err
 	}

@@ -3,7 +3,6 @@ package boltfile
 import (
 	"bytes"
 	"context"
-	"os"
 
 	"go.etcd.io/bbolt"
 
@@ -18,14 +17,18 @@ func (f *File) Verify(ctx context.Context) error {
 	if err := f.Lock(ctx); err != nil { // before mu, as everywhere
 		return err
 	}
-	f.rlock()
-	defer f.runlock()
-	tx, m, err := f.snapshot()
+	var m meta
+	tx, end, err := f.Read()
+	if err == nil {
+		defer end()
+		if f.owned { // until tx ends, bbolt does not write to the pages of this meta page
+			m, err = metaOf(f.file)
+		}
+	}
 	f.Unlock()
 	if err != nil {
 		return err
 	}
-	defer f.rollback(tx)
 	check := f.layout.NewCheck()
 	return f.Guard(func() error {
 		if f.owned {
@@ -46,26 +49,6 @@ func (f *File) Verify(ctx context.Context) error {
 // damagedValues returns the error of a check that found damage in values alone.
 func damagedValues(n int) error {
 	return Damagef("%d values are damaged; all others are intact; \"brim verify\" names them", n)
-}
-
-// snapshot begins a read transaction, and returns the meta page that it goes by. Until the
-// transaction ends, bbolt does not write to the pages of that meta page. The caller holds the
-// lock, so nobody commits between the two.
-func (f *File) snapshot() (tx *bbolt.Tx, m meta, err error) {
-	if err := f.Usable(); err != nil {
-		return nil, m, err
-	}
-	if f.owned {
-		info, err := f.file.Stat()
-		if err != nil {
-			return nil, m, fileError(err)
-		}
-		if m, err = readMeta(f.file, info.Size()); err != nil {
-			return nil, m, err
-		}
-	}
-	tx, err = f.begin(false)
-	return tx, m, err
 }
 
 // visitBuckets visits buckets through bbolt.
@@ -120,37 +103,24 @@ func (f *File) logDamaged(values int) {
 	}
 }
 
-// verifyFile checks the file before bbolt opens it.
+// verifyFile checks the file before bbolt opens it: its meta pages, and unless NoVerify is set all other
+// pages and the content of the layout's buckets.
 func (f *File) verifyFile() error {
-	info, err := f.file.Stat()
-	if err != nil {
-		return fileError(err)
+	if f.options.NoVerify {
+		_, err := metaOf(f.file)
+		return err
 	}
-	damaged, err := verifyPages(context.Background(), f.file, info, f.layout, f.options.NoVerify)
-	f.logDamaged(damaged)
+	check := f.layout.NewCheck()
+	err := verifyAll(context.Background(), f.file, check)
+	if err == nil {
+		f.logDamaged(check.Damaged())
+	}
 	return err
 }
 
-// verifyPages checks a file that nobody writes to: its meta pages, and unless metaOnly all other
-// pages and the content of the layout's buckets. It returns the number of damaged values that harm
-// nothing but themselves.
-func verifyPages(
-	ctx context.Context, file vfs.File, info os.FileInfo, l Layout, metaOnly bool,
-) (damaged int, err error) {
-	if metaOnly {
-		_, err := readMeta(file, info.Size())
-		return 0, err
-	}
-	check := l.NewCheck()
-	if err := verifyAll(ctx, file, info, check); err != nil {
-		return 0, err
-	}
-	return check.Damaged(), nil
-}
-
 // verifyAll checks every page of a file that nobody writes to, and its content.
-func verifyAll(ctx context.Context, file vfs.File, info os.FileInfo, check Check) error {
-	m, err := readMeta(file, info.Size())
+func verifyAll(ctx context.Context, file vfs.File, check Check) error {
+	m, err := metaOf(file)
 	if err == nil {
 		err = (&walker{ctx: ctx, r: file, meta: m, visit: check.Visit}).walk()
 	}
