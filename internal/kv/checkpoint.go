@@ -16,18 +16,24 @@ import (
 const checkpointBatch = 16_384
 
 // Checkpoint makes the file hold all changes that were made before the call.
-func (d *DB) Checkpoint(ctx context.Context) error {
-	if d.options.Mode == Commit {
-		return d.file.Usable()
+func (d *DB) Checkpoint(ctx context.Context) error { return d.whole(ctx, d.file.Usable) }
+
+// whole makes a checkpoint, and runs fn before the next one, which may have a transaction in two of its
+// commits.
+func (d *DB) whole(ctx context.Context, fn func() error) error {
+	if d.options.Mode == Log {
+		if err := d.checkpoint.lock(ctx); err != nil {
+			return err
+		}
+		defer d.checkpoint.unlock() // nobody waits for the file with the memtable locked
+		if d.finished {
+			return store.ErrClosed
+		}
+		if err := d.move(true); err != nil {
+			return err
+		}
 	}
-	if err := d.checkpoint.lock(ctx); err != nil {
-		return err
-	}
-	defer d.checkpoint.unlock()
-	if d.finished {
-		return store.ErrClosed
-	}
-	return d.move(true)
+	return fn()
 }
 
 // move writes the memtable to the file. If keep is false, the file needs the log no more. The caller

@@ -113,49 +113,22 @@ func (d *DB) remembered(t *Table, key string) (v []byte, ok bool) {
 }
 
 // Snapshot begins a snapshot of the file that has all changes before the call.
-func (d *DB) Snapshot(ctx context.Context) (*boltfile.Snapshot, error) {
-	if d.options.Mode == Commit {
-		return d.file.Snapshot()
-	}
-	// The next checkpoint may have a transaction in two of its commits.
-	if err := d.checkpoint.lock(ctx); err != nil {
-		return nil, err
-	}
-	defer d.checkpoint.unlock()
-	if d.finished {
-		return nil, store.ErrClosed
-	}
-	if err := d.move(true); err != nil {
-		return nil, err
-	}
-	return d.file.Snapshot()
+func (d *DB) Snapshot(ctx context.Context) (s *boltfile.Snapshot, err error) {
+	err = d.whole(ctx, func() (err error) { s, err = d.file.Snapshot(); return err })
+	return s, err
 }
 
 // Compact makes a [DB.Checkpoint] and rewrites the file without unused pages. It returns the size of
 // the file in bytes before and after.
 func (d *DB) Compact(ctx context.Context) (before, after int64, err error) {
-	if d.options.Mode == Commit {
-		return d.file.Compact(ctx)
-	}
-	if err := d.checkpoint.lock(ctx); err != nil {
-		return 0, 0, err
-	}
-	defer d.checkpoint.unlock() // nobody waits for the file with the memtable locked
-	if d.finished {
-		return 0, 0, store.ErrClosed
-	}
-	if err := d.move(true); err != nil {
-		return 0, 0, err
-	}
-	return d.file.Compact(ctx)
+	err = d.whole(ctx, func() (err error) { before, after, err = d.file.Compact(ctx); return err })
+	return before, after, err
 }
 
 // Verify checks the file, which has all durable changes.
 func (d *DB) Verify(ctx context.Context) error {
-	if d.options.Mode == Log {
-		if err := d.Checkpoint(ctx); err != nil {
-			return err
-		}
+	if err := d.Checkpoint(ctx); err != nil {
+		return err
 	}
 	return d.file.Verify(ctx)
 }
