@@ -45,9 +45,7 @@ func (s *Store) Verify(ctx context.Context) error {
 // database (see [New]) counts whole.
 func (s *Store) Size(ctx context.Context) (size int64, err error) {
 	if err = s.check(ctx); err == nil {
-		size, err = s.size()
+		size, err = s.db.Size()
 	}
 	return size, store.Wrap(backend, "size", err)
 }
-
-func (s *Store) size() (int64, error) { return s.db.Size() }

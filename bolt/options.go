@@ -123,21 +123,11 @@ func (o *Options) withDefaults() (Options, error) {
 	case len(full.Name) > 255:
 		return full, errors.New("Name is longer than 255 bytes")
 	}
-	if full.MaxSkew == 0 {
-		full.MaxSkew = store.DefaultMaxSkew
-	}
-	if full.LockTimeout == 0 {
-		full.LockTimeout = DefaultLockTimeout
-	}
-	if full.FileMode == 0 {
-		full.FileMode = 0o600
-	}
-	if full.PruneEvery == 0 {
-		full.PruneEvery = DefaultPruneEvery
-	}
-	if full.Name == "" {
-		full.Name = defaultName
-	}
+	full.MaxSkew = cmp.Or(full.MaxSkew, store.DefaultMaxSkew)
+	full.LockTimeout = cmp.Or(full.LockTimeout, DefaultLockTimeout)
+	full.FileMode = cmp.Or(full.FileMode, 0o600)
+	full.PruneEvery = cmp.Or(full.PruneEvery, DefaultPruneEvery)
+	full.Name = cmp.Or(full.Name, defaultName)
 	if full.Logger == nil {
 		full.Logger = slog.New(slog.DiscardHandler)
 	}

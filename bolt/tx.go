@@ -163,7 +163,7 @@ func (j *txStore) Visit(ctx context.Context, prefix string, f func(store.Entry) 
 
 // Size returns the bytes of the file before the transaction.
 func (j *txStore) Size(ctx context.Context) (size int64, err error) {
-	err = j.do(ctx, "size", false, func(*view, int64) (err error) { size, err = j.s.size(); return err })
+	err = j.do(ctx, "size", false, func(*view, int64) (err error) { size, err = j.s.db.Size(); return err })
 	return size, err
 }
 

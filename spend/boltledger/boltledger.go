@@ -1,6 +1,7 @@
 package boltledger
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -63,10 +64,7 @@ func newLedger(s *bolt.Store, o *Options) (*Ledger, error) {
 	if s == nil {
 		return nil, fmt.Errorf("%w: the store is nil; open one with bolt.Open", store.ErrClosed)
 	}
-	name := o.Name
-	if name == "" {
-		name = DefaultName
-	}
+	name := cmp.Or(o.Name, DefaultName)
 	if len(name) > 64 {
 		return nil, boltfile.Misconfigured("Name is longer than 64 bytes", nil)
 	}
