@@ -40,8 +40,9 @@ func longFills(prefix string, n int) []store.Txn {
 }
 
 // TestFileThatCannotGrow: while the file has no room, a store goes on with its journal, and each
-// flush makes it try the file again. When the journal is full, calls are refused and say so. When
-// the file has room again, the store has all that it acknowledged, and no more.
+// flush makes it try the file again. A change that no segment takes is refused, and the journal
+// keeps all changes that the file lacks. When it is full, calls are refused and say so. After a kill, and
+// when the file has room again, the store has all that it acknowledged, and no more.
 func TestFileThatCannotGrow(t *testing.T) {
 	failed := pausing{"could not be written to the file", make(chan string, 100), make(chan struct{})}
 	s := openTemp(t, &Options{logSegment: 512 << 10, Logger: slog.New(slog.NewTextHandler(failed, nil))})
@@ -72,15 +73,21 @@ func TestFileThatCannotGrow(t *testing.T) {
 		failed.goOn <- struct{}{}
 	})
 	tried("third", func() { close(failed.goOn) })
+	failsWith(t, apply(longFills("large", 1500)), store.ErrUnavailable, "nothing was applied") // goes straight to the file
 	failsWith(t, apply(longFills("refused", 900)), store.ErrUnavailable, "the journal is full, and the file could not be written")
+	is := func(path string, level float64) {
+		t.Helper()
+		again := openAt(t, path, nil)
+		levelIs(t, again, "k", level)
+		if entries, err := paging.All(t.Context(), again, ""); err != nil || len(entries) != 1+900+150+1 {
+			t.Errorf("%d buckets, %v; want 1052", len(entries), err)
+		}
+	}
+	is(copyTo(t, s, t.TempDir()), 2)
 	database(s).MaxSize = 0
 	fillup(t, s, "k", 1)
 	closeStore(t, s)
-	again := openAt(t, s.db.File().Path(), nil)
-	levelIs(t, again, "k", 3)
-	if entries, err := paging.All(t.Context(), again, ""); err != nil || len(entries) != 1+900+150+1 {
-		t.Errorf("%d buckets, %v; want 1052", len(entries), err)
-	}
+	is(s.db.File().Path(), 3)
 }
 
 // TestJournalThatCannotBegin: the commit that refers to a new journal fails. The journal is
