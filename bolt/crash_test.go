@@ -23,6 +23,7 @@ import (
 
 	"github.com/brimgo/brim/internal/boltfile"
 	"github.com/brimgo/brim/internal/boltrecord"
+	"github.com/brimgo/brim/internal/differ"
 	"github.com/brimgo/brim/internal/invariant"
 	"github.com/brimgo/brim/internal/kv"
 	"github.com/brimgo/brim/internal/seed"
@@ -426,7 +427,7 @@ func (c *crash) reopen() {
 	found, err := observe(c.s)
 	must(c.t, err)
 	if last := len(c.moments) - 1; last >= 0 && !c.moments[last].same(&found) {
-		c.t.Fatalf("after it was opened again, the store has\n%+v; want\n%+v", found, c.moments[last])
+		c.t.Fatalf("after it was opened again, the store differs:\n%s", differ.Fields(found, c.moments[last]))
 	}
 	c.moments = append(c.moments, found)
 	c.mu.Lock()
@@ -499,7 +500,7 @@ func (c *crash) run(n int) {
 		switch err := errors.Join(err, oerr); {
 		case err == nil:
 			if !next.changed(does, &found) {
-				c.t.Fatalf("after %+v, the store has\n%+v; it had\n%+v", does, found, next)
+				c.t.Fatalf("%+v changed the store wrongly:\n%s", does, differ.Fields(found, next))
 			}
 			next = found
 		case !c.failed():
@@ -547,7 +548,10 @@ func (c *crash) check(dir string, im image) {
 		}
 		possible := c.moments[im.from : min(im.to, len(c.moments)-1)+1]
 		if !slices.ContainsFunc(possible, func(m moment) bool { return m.same(&found) }) {
-			c.t.Fatalf("%s%s: the store has\n%+v; want one of\n%+v", im.what, again, found, possible)
+			for _, m := range possible {
+				c.t.Errorf("%s%s: the store differs from one of %d moments:\n%s", im.what, again, len(possible), differ.Fields(found, m))
+			}
+			c.t.FailNow()
 		}
 	}
 }

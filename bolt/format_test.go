@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/brimgo/brim/internal/differ"
 	"github.com/brimgo/brim/internal/paging"
 	"github.com/brimgo/brim/store"
 )
@@ -57,12 +58,7 @@ func TestFirstFormat(t *testing.T) {
 		{Key: "holds", State: store.State{Held: 2.25, Capacity: 100, At: at}},
 		{Key: "leaks", State: store.State{Level: 60, Capacity: 100, LeakRate: 0.5, At: at}},
 	}
-	if len(entries) != len(want) {
-		t.Fatalf("%d buckets, want %d: %+v", len(entries), len(want), entries)
-	}
-	for i := range want {
-		if entries[i] != want[i] {
-			t.Errorf("got  %+v\nwant %+v", entries[i], want[i])
-		}
+	if d := differ.Fields(entries, want); d != "" {
+		t.Error(d)
 	}
 }

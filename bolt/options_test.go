@@ -3,13 +3,13 @@ package bolt
 import (
 	"log/slog"
 	"path/filepath"
-	"reflect"
 	"strings"
 	"testing"
 	"time"
 
 	"go.etcd.io/bbolt"
 
+	"github.com/brimgo/brim/internal/differ"
 	"github.com/brimgo/brim/store"
 )
 
@@ -85,8 +85,8 @@ func TestOptions(t *testing.T) {
 			t.Errorf("%s: no logger", c.name)
 		}
 		got.Logger = c.want.Logger
-		if !reflect.DeepEqual(got, c.want) {
-			t.Errorf("%s: %+v, want %+v", c.name, got, c.want)
+		if d := differ.Fields(got, c.want); d != "" {
+			t.Errorf("%s: %s", c.name, d)
 		}
 	}
 }

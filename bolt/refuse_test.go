@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/brimgo/brim/internal/differ"
 	"github.com/brimgo/brim/internal/paging"
 	"github.com/brimgo/brim/store"
 )
@@ -106,8 +107,8 @@ func (c call) refuses(t *testing.T, ctx context.Context, want error, words ...st
 		t.Errorf("error %q does not name the operation %s", got, operation)
 	}
 	for _, r := range results {
-		if !reflect.ValueOf(r).IsZero() {
-			t.Errorf("%+v beside the error %v; want nothing", r, err)
+		if d := differ.Fields(r, reflect.Zero(reflect.TypeOf(r)).Interface()); d != "" {
+			t.Errorf("beside the error %v: %s", err, d)
 		}
 	}
 }

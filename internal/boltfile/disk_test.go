@@ -3,6 +3,8 @@ package boltfile
 import (
 	"math"
 	"testing"
+
+	"github.com/brimgo/brim/internal/differ"
 )
 
 func TestNewDisk(t *testing.T) {
@@ -19,8 +21,8 @@ func TestNewDisk(t *testing.T) {
 		{0xef53, math.MaxUint64, 4096, Disk{Free: math.MaxInt64}},
 		{0xef53, 5, 0, Disk{Free: math.MaxInt64}},
 	} {
-		if got := newDisk(c.number, c.blocks, c.size); got != c.want {
-			t.Errorf("%#x, %d blocks of %d: %+v; want %+v", c.number, c.blocks, c.size, got, c.want)
+		if d := differ.Fields(newDisk(c.number, c.blocks, c.size), c.want); d != "" {
+			t.Errorf("%#x, %d blocks of %d: %s", c.number, c.blocks, c.size, d)
 		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"go.etcd.io/bbolt"
 
+	"github.com/brimgo/brim/internal/differ"
 	"github.com/brimgo/brim/store"
 )
 
@@ -65,8 +66,9 @@ func TestTotals(t *testing.T) {
 	want := Totals{Time: -1, count: 2, keys: 3, values: 4}
 	var buf [TotalsSize]byte
 	table.EncodeTotals(&buf, &want)
-	if got, err := table.DecodeTotals(buf[:]); err != nil || got != want {
-		t.Errorf("%+v, %v; want %+v", got, err, want)
+	got, err := table.DecodeTotals(buf[:])
+	if d := differ.Fields(got, want); err != nil || d != "" {
+		t.Errorf("%v\n%s", err, d)
 	}
 	for bit := range 8 * TotalsSize {
 		b := bytes.Clone(buf[:])

@@ -9,6 +9,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/brimgo/brim/internal/differ"
 	"github.com/brimgo/brim/store"
 )
 
@@ -28,8 +29,9 @@ func TestRecordRoundTrip(t *testing.T) {
 			Limit:        store.Limit{Capacity: number.Draw(t, "capacity"), LeakRate: number.Draw(t, "rate")},
 			BlockedUntil: rapid.Int64Range(-store.MaxTime, store.MaxTime).Draw(t, "blocked"),
 		}
-		if got, err := Decode(Encode(&want), 0); err != nil || got != want {
-			t.Fatalf("%+v became %+v, %v", want, got, err)
+		got, err := Decode(Encode(&want), 0)
+		if d := differ.Fields(got, want); err != nil || d != "" {
+			t.Fatalf("%v\n%s", err, d)
 		}
 	})
 }
@@ -58,8 +60,8 @@ func TestRecordDamage(t *testing.T) {
 			if !errors.Is(err, store.ErrCorrupt) || !strings.Contains(err.Error(), c.says) {
 				t.Errorf("error %v, want ErrCorrupt and %q: %s", err, c.says, c.why)
 			}
-			if r != (store.Record{}) {
-				t.Errorf("%+v beside the error; want nothing", r)
+			if d := differ.Fields(r, store.Record{}); d != "" {
+				t.Errorf("beside the error: %s", d)
 			}
 		})
 	}
@@ -83,8 +85,8 @@ func FuzzRecord(f *testing.F) {
 		}
 		r, err := Decode(value, 0)
 		if err != nil {
-			if !errors.Is(err, store.ErrCorrupt) || r != (store.Record{}) {
-				t.Errorf("%+v, %v; want no record and ErrCorrupt", r, err)
+			if d := differ.Fields(r, store.Record{}); d != "" || !errors.Is(err, store.ErrCorrupt) {
+				t.Errorf("%v; want no record and ErrCorrupt\n%s", err, d)
 			}
 			return
 		}

@@ -17,6 +17,7 @@ import (
 	"go.etcd.io/bbolt"
 	"go.uber.org/goleak"
 
+	"github.com/brimgo/brim/internal/differ"
 	"github.com/brimgo/brim/store"
 )
 
@@ -347,11 +348,8 @@ func FuzzReadChanges(f *testing.F) {
 			return
 		}
 		again, time, err := read(appendChanges(nil, list, at))
-		same := func(a, b change) bool {
-			return a.table == b.table && a.key == b.key && string(a.value) == string(b.value) && (a.value == nil) == (b.value == nil)
-		}
-		if err != nil || time != at || !slices.EqualFunc(list, again, same) {
-			t.Fatalf("%v of %d became %v of %d, %v", list, at, again, time, err)
+		if d := differ.Fields(again, list); err != nil || time != at || d != "" {
+			t.Fatalf("the time is %d, %v; want %d\n%s", time, err, at, d)
 		}
 	})
 }
