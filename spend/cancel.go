@@ -122,9 +122,9 @@ func (t *attempt) cancel() error {
 func (t *attempt) cancelSpend() error {
 	sp := t.spend
 	open, spent := t.usable() == nil, t.spent()
-	counted := -1 // the part that Count rules count for good: the first of which money was taken
+	counted := -1 // the part that Count rules count for good: the first of which money was taken, if any was
 	if sp.counted || spent {
-		counted = slices.IndexFunc(sp.parts, func(p part) bool { return p.takenBy(spent) > 0 })
+		counted = max(0, slices.IndexFunc(sp.parts, func(p part) bool { return p.takenBy(spent) > 0 }))
 	}
 	moved := int64(0)
 	for n, a := range t.accounts {

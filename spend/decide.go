@@ -332,8 +332,11 @@ func (t *attempt) charge() error {
 		}
 	}
 	t.spend = &spend{id: act.id, accounts: act.keys, currency: act.currency, amount: amount, tags: act.tags}
-	if act.kind != kindAuthorize {
+	if act.kind != kindAuthorize || amount == 0 {
 		t.spend.counted = true
+		if act.kind == kindAuthorize {
+			t.spend.expires, t.spend.ended = ending(t.now), kindCapture
+		}
 		return t.addPart(act.kind, 0, amount, 1)
 	}
 	t.spend.pending, t.spend.spends = true, act.onExpiry == SpendOnExpiry

@@ -35,7 +35,7 @@ type Request struct {
 	Account string
 	// Amount is positive, and in the currency of every budget concerned. Its scale
 	// may be another, if the amount is exact in that of the budgets. A budget
-	// with a [Leaky] rule accepts at most 2^53 minor units.
+	// with a [Leaky] rule accepts at most 2^53 minor units. Authorize takes 0, too.
 	Amount Money
 	// Tags describe the spend to rules with a filter: its merchant, category or
 	// country. There are at most 16 tags, with names of 1 to 64 bytes and values
@@ -158,7 +158,9 @@ func (b *Budgets) Charge(ctx context.Context, r Request) (Decision, error) {
 // Authorize holds the amount if every rule agrees. Held money counts from now on, like spent money,
 // but does not leak from a [Leaky] rule. Capture or Void ends the hold; otherwise it expires after
 // its TTL. With [Request.Forced], no rule declines, and the money counts at the date of
-// [Request.Dated]; the TTL begins now. Retries and errors are those of [Budgets.Charge].
+// [Request.Dated]; the TTL begins now. An Authorize of 0, by which networks ask about a card, is
+// decided like others, and [Count] rules count it; it holds nothing, so nothing expires. Retries and
+// errors are those of [Budgets.Charge].
 func (b *Budgets) Authorize(ctx context.Context, r Request) (Decision, error) {
 	return b.sendCharge(ctx, kindAuthorize, r, nil)
 }
@@ -376,7 +378,7 @@ func (b *Budgets) newCharge(kind string, r Request) (*action, error) {
 		}
 		act.keys = append(act.keys, key)
 	}
-	if act.amount <= 0 {
+	if act.amount < 0 || act.amount == 0 && kind != kindAuthorize {
 		return nil, fmt.Errorf("spend: %w: %v; it must be positive", ErrAmount, r.Amount)
 	}
 	if err := cmp.Or(checkTTL(act.ttl), checkExpiry(act.onExpiry)); err != nil {

@@ -163,7 +163,7 @@ func raceCases() []testCase {
 			name: "holds that are sent together", why: "each of them is the hold that Authorize would open", rules: window,
 			steps: []step{freeze("lost"), check(func(s *fixture) {
 				calls := []call{
-					authorize("a", 60).lasting(time.Hour).spent(), authorize("f", 30).forced().ago(40 * days), authorize("b", 40), authorize("0", 0),
+					authorize("a", 60).lasting(time.Hour).spent(), authorize("f", 30).forced().ago(40 * days), authorize("b", 40), authorize("-", -1),
 					authorize("f", 30).forced().ago(40 * days),
 				}
 				var requests []spend.Request
@@ -174,7 +174,7 @@ func raceCases() []testCase {
 				for _, a := range s.b.AuthorizeAll(ctx, requests) {
 					got = append(got, fmt.Sprint(a.Decision.Approved, a.Decision.Replayed, a.Decision.Amount.Minor, a.Err))
 				}
-				want := "[false false 0 <nil>|true false 30 <nil>|false false 0 <nil>|false false 0 spend: invalid amount: 0.00 EUR; it must be positive|true true 30 <nil>]"
+				want := "[false false 0 <nil>|true false 30 <nil>|false false 0 <nil>|false false 0 spend: invalid amount: -0.01 EUR; it must be positive|true true 30 <nil>]"
 				if all := "[" + strings.Join(got, "|") + "]"; all != want {
 					s.Errorf("the answers are %s; want %s", all, want)
 				}

@@ -182,6 +182,23 @@ func ruleCases() []testCase {
 			},
 		},
 		{
+			name: "an authorization of nothing",
+			rules: []spend.Rule{
+				month(1000), spend.Count("often", 3, 30*days), spend.Count("small", 3, 30*days).MatchingAtMost(money(5)),
+				spend.Count("large", 3, 30*days).MatchingAtLeast(money(1)), spend.Count("all", 4, 30*days).CountsVoids(), leaky(1024),
+			},
+			why: "a network asks about a card by 0.00, and who tries cards does the same",
+			steps: []step{
+				authorize("z", 0), authorize("z", 0).again(), shows(0, 0, 1000), shows(1, 0, 2, "often"), shows(1, 0, 2, "small"), shows(0, 0, 3, "large"),
+				gives("z", "captured", 0, 0, 0), void("z").fails(spend.ErrHoldEnded), increase("z", 1).fails(spend.ErrHoldEnded),
+				capture("z", 1).fails(spend.ErrHoldEnded), refund("z", 1).fails(spend.ErrNotCaptured), after(8 * days), prune(0, 0), shows(1, 0, 2, "often"),
+				cancel("z"), shows(0, 0, 3, "often"), shows(1, 0, 3, "all"), authorize("z", 0).canceled(), record(1).as("z").canceled(),
+				capture("z", 7).forced(), shows(7, 0, 993), shows(1, 0, 2, "often"), shows(1, 0, 3, "all"),
+				authorize("y", 0), authorize("x", 0), authorize("w", 0).no(30*days, "often", "small"), freeze("lost"), authorize("v", 0).no(store.Never, "", "often", "small"),
+				authorize("u", 0).forced(), shows(4, 0, -1, "often"), charge(0).fails(spend.ErrAmount), authorize("t", -1).fails(spend.ErrAmount), sound(9),
+			},
+		},
+		{
 			name: "tags that vary", rules: []spend.Rule{month(1000), spend.Rolling("a", money(1000), days).Matching("trace", "1")},
 			why: "a network numbers its messages anew when it repeats one, and that is a retry all the same",
 			steps: []step{
