@@ -130,16 +130,19 @@ func TestVerifyAfterPrune(t *testing.T) {
 	sound(t, b)
 }
 
-// TestDefaultKeepIDs: without an option, an ID is known for 90 days, and its entry stays as long.
+// TestDefaultKeepIDs: without an option, an ID is known for 200 days, and its entry stays as long.
 func TestDefaultKeepIDs(t *testing.T) {
 	l := newTestLedger(t)
-	b := budgets(t, l, spend.Rolling("window", cents(1), day))
+	b, err := spend.New(l, spend.Budget{Name: "cards", Currency: "EUR", Rules: []spend.Rule{spend.Rolling("window", cents(1), day)}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
 	charge(t, b, "s", 1)
-	l.now = l.now.Add(90*day - time.Microsecond)
+	l.now = l.now.Add(200*day - time.Microsecond)
 	for i, want := range []spend.PruneResult{{}, {}, {Requests: 1}} {
 		done, err := b.Prune(t.Context())
 		if err != nil || done != want || (i == 0) != (left(t, b, "a") == "[spend]") {
-			t.Errorf("after 90 days and %d microseconds: %+v, %v, and the entries are %s", i-1, done, err, left(t, b, "a"))
+			t.Errorf("after 200 days and %d microseconds: %+v, %v, and the entries are %s", i-1, done, err, left(t, b, "a"))
 		}
 		l.now = l.now.Add(time.Microsecond)
 	}

@@ -16,7 +16,7 @@ import (
 // Defaults of [Options].
 const (
 	DefaultHoldTTL = 7 * 24 * time.Hour
-	DefaultKeepIDs = 90 * 24 * time.Hour
+	DefaultKeepIDs = 200 * 24 * time.Hour // longer than a chargeback may take
 )
 
 // Budget is a name, a currency and rules. A spend on one of its accounts needs

@@ -305,7 +305,7 @@ func TestPruneDamaged(t *testing.T) {
 	s, err := bolt.Open(at, &bolt.Options{PruneEvery: -1})
 	must(t, err)
 	defer func() { _ = s.Close() }()
-	later := func() time.Time { return sampleTime.Add(100 * 24 * time.Hour) }
+	later := func() time.Time { return sampleTime.Add(210 * 24 * time.Hour) }
 	l, err := boltledger.New(s, &boltledger.Options{Clock: later})
 	must(t, err)
 	defer func() { _ = l.Close() }()

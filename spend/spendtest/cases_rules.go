@@ -383,7 +383,7 @@ func ruleCases() []testCase {
 			why:    "the account has forgotten the rule, and the entries do not tell for which units a credit has paid",
 			others: map[string][]spend.Rule{"with": {spend.Calendar("all", money(1000), spend.Year, time.UTC).CountsCredits()}},
 			steps: []step{
-				by("with"), charge(500), credit(200), after(spend.DefaultKeepIDs), by(""), charge(1), by("with"),
+				by("with"), charge(500), credit(200), after(keepIDs), by(""), charge(1), by("with"),
 				shows(301, 0, 699), after(time.Microsecond), by(""), charge(2), by("with"), shows(503, 0, 497), credit(3),
 				shows(500, 0, 500), sound(5),
 			},
