@@ -34,9 +34,11 @@ type Decision struct {
 	// RetryAfter is the time until all rules would approve the amount, if nobody else spent. It is
 	// 0 if the amount is approved, and [store.Never] if waiting does not help. A raised limit of
 	// the account may end before another rule has room, or the decline may take the last room of a
-	// rule with [Rule.CountsDeclines]; RetryAfter is then longer than that of each Decline. It may be
-	// too short if a Decline says AtLeast.
+	// rule with [Rule.CountsDeclines]; RetryAfter is then longer than that of each Decline.
 	RetryAfter time.Duration `json:"-"`
+	// AtLeast tells that RetryAfter may be too short; see [Decline.AtLeast]. No Decline may say so: that of
+	// a rule which the decline itself has filled is missing.
+	AtLeast bool `json:"at_least,omitempty"`
 	// At is the time of the decision on the ledger's clock, read when nobody else could change the
 	// accounts. If the last decision on one of them has a later time, At is that time. Decisions
 	// that share a transaction have one time.
@@ -107,7 +109,7 @@ func (t *attempt) answer() (Decision, error) {
 		}
 		// The caller waits by the ledger's clock, which the account's time may be ahead of.
 		d := Decline{Usage: out.Remaining[first[r.account]+r.rule], RetryAfter: w.after(t.clock), AtLeast: w.atLeast}
-		out.Declines = append(out.Declines, d)
+		out.Declines, out.AtLeast = append(out.Declines, d), out.AtLeast || w.atLeast
 		asked, at = append(asked, r), max(at, w.at)
 	}
 	for _, r := range t.filled {
@@ -116,14 +118,14 @@ func (t *attempt) answer() (Decision, error) {
 		if err != nil {
 			return Decision{}, err
 		}
-		asked, at = append(asked, r), max(at, w.at)
+		asked, at, out.AtLeast = append(asked, r), max(at, w.at), out.AtLeast || w.atLeast
 	}
 	if !out.Approved {
-		at, err := t.waitForAll(asked, at)
+		w, err := t.waitForAll(asked, wait{at, out.AtLeast})
 		if err != nil {
 			return Decision{}, err
 		}
-		out.RetryAfter = wait{at: at}.after(t.clock)
+		out.RetryAfter, out.AtLeast = w.after(t.clock), w.atLeast
 	}
 	return out, nil
 }

@@ -324,6 +324,7 @@ func encodeAnswer(out *Decision, keys []string) []byte {
 	}
 	if len(out.Declines) > 0 {
 		e.Int(int64(out.RetryAfter))
+		e.Bool(out.AtLeast)
 	}
 	e.Int(int64(len(out.Crossed)))
 	for _, c := range out.Crossed {
@@ -398,7 +399,7 @@ func decodeAnswer(r *ledger.Request) (Decision, error) {
 		out.Declines = append(out.Declines, Decline{Usage: out.Remaining[i], RetryAfter: wait, AtLeast: atLeast})
 	}
 	if len(out.Declines) > 0 {
-		out.RetryAfter = time.Duration(d.Int())
+		out.RetryAfter, out.AtLeast = time.Duration(d.Int()), d.Bool()
 	}
 	for range d.Count() {
 		i, share := d.Int(), int(d.Int())

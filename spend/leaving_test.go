@@ -185,3 +185,21 @@ func TestLimitsThatEnd(t *testing.T) {
 		}
 	}
 }
+
+// TestFilledRuleOfManyEntries: a decline fills a rule that has other entries first in its window, more
+// than a decision looks at. The rule itself has not declined.
+func TestFilledRuleOfManyEntries(t *testing.T) {
+	l := newTestLedger(t)
+	b := budgets(t, l, spend.Rolling("window", cents(40), 2*day), spend.Count("attempts", 1, day).CountsDeclines().Matching("kind", "try"))
+	for i := range 40 {
+		charge(t, b, fmt.Sprint(i), 1)
+		l.now = l.now.Add(time.Minute)
+	}
+	try := spend.Request{ID: "try", Account: "a", Amount: cents(1), Tags: map[string]string{"kind": "try"}}
+	for range 2 { // the second answer is the stored one
+		d, err := b.Charge(t.Context(), try)
+		if err != nil || len(d.Declines) != 1 || d.Declines[0].AtLeast || !d.AtLeast {
+			t.Errorf("%+v, %v; want a decline by the window, whose RetryAfter is exact, and an answer that says AtLeast", d, err)
+		}
+	}
+}

@@ -68,7 +68,7 @@ func TestDamagedAnswers(t *testing.T) {
 		t.Fatalf("the answer as it was: %+v, %v", d, err)
 	}
 	beyond := slices.Clone(answer)
-	beyond[len(beyond)-5] = 2 // the rule of the last decline is now 1, and the rest still 0
+	beyond[len(beyond)-6] = 2 // the rule of the last decline is now 1, and the rest still 0
 	share := whole
 	share.Crossed = []Crossing{{usage, 80}}
 	shareBeyond := encodeAnswer(&share, keys)

@@ -139,30 +139,30 @@ func (u *tally) windowWait(a *account, need int64, limit int) (wait, error) {
 	return answer, err
 }
 
-// waitForAll returns the first time, not before at, at which every rule of asked has room for its
-// units, if nobody else spends. A rule that has room at one time may have none at a later time: a
-// raised limit ends. Until then its room only grows, so at most one more round for each rule is
+// waitForAll returns the first time, not before that of first, at which every rule of asked has room
+// for its units, if nobody else spends. A rule that has room at one time may have none at a later time:
+// a raised limit ends. Until then its room only grows, so at most one more round for each rule is
 // needed.
-func (t *attempt) waitForAll(asked []demand, at int64) (int64, error) {
-	for at != maxTime {
-		before := at
+func (t *attempt) waitForAll(asked []demand, first wait) (wait, error) {
+	for first.at != maxTime {
+		before := first.at
 		for _, r := range asked {
 			a := t.accounts[r.account]
 			u := a.tallies[r.rule].of(t.tags)
 			if u.amounts.until == maxTime {
 				continue // its room only grows
 			}
-			w, err := u.wait(a, r.n, at, horizon)
+			w, err := u.wait(a, r.n, first.at, horizon)
 			if err != nil {
-				return 0, err
+				return wait{}, err
 			}
-			at = w.at
+			first = wait{w.at, first.atLeast || w.atLeast}
 		}
-		if at == before {
+		if first.at == before {
 			break
 		}
 	}
-	return at, nil
+	return first, nil
 }
 
 // leakWait is waitBy for a Leaky rule. The bucket leaks, and holds expire.

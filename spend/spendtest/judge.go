@@ -76,6 +76,9 @@ func (s *sequence) judge(d spend.Decision, sp *modelSpend, n, total, spends int6
 		return fmt.Errorf("approved is %t with %d declines and RetryAfter %v; want %d declines and %v or more",
 			d.Approved, len(d.Declines), d.RetryAfter, refused, wait)
 	}
+	if d.AtLeast {
+		return fmt.Errorf("RetryAfter %v is not exact after a few entries", d.RetryAfter)
+	}
 	return s.retry(d.RetryAfter, wait, sp.accounts, func(t int64) bool {
 		return s.model.fitsAll(s.rules, sp, t, n, total, spends)
 	})
