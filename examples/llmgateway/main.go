@@ -17,7 +17,7 @@
 // was cut off or does not say it, the call counts as its highest cost. A call that never reached
 // the API costs nothing, and neither does one that the API refused.
 //
-// spend.Budgets.Guard ends the hold whatever happens to the call: on return, error and panic, and
+// guard.Run ends the hold whatever happens to the call: on return, error and panic, and
 // also if the client has gone. The hold of a long call is extended. If the gateway is killed, the
 // hold expires, and the call counts as its highest cost.
 //
@@ -53,6 +53,7 @@ import (
 	"github.com/brimgo/brim/httplimit"
 	"github.com/brimgo/brim/spend"
 	"github.com/brimgo/brim/spend/boltledger"
+	"github.com/brimgo/brim/spend/guard"
 	"github.com/brimgo/brim/spend/ledger"
 	"github.com/brimgo/brim/spend/memledger"
 )
@@ -163,7 +164,7 @@ func (g *gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	request.OnExpiry = spend.SpendOnExpiry // a gateway that is killed may have made the call, and the API bills it
 	// The client may leave, and the call goes on.
 	ctx := context.WithoutCancel(r.Context())
-	d, err := g.budgets.Guard(ctx, spend.UpToRequest{Request: request}, func(ctx context.Context, m *spend.Meter) (err error) {
+	d, err := guard.Run(ctx, g.budgets, spend.UpToRequest{Request: request}, func(ctx context.Context, m *guard.Meter) (err error) {
 		if r.Context().Err() != nil {
 			return nil
 		}

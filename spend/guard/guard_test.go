@@ -1,4 +1,4 @@
-package spend_test
+package guard_test
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/brimgo/brim/spend"
+	"github.com/brimgo/brim/spend/guard"
 	"github.com/brimgo/brim/spend/ledger"
 	"github.com/brimgo/brim/spend/memledger"
 	"github.com/brimgo/brim/store"
@@ -49,12 +50,12 @@ func (f *flaky) Decide(ctx context.Context, job *ledger.Job) error {
 	return fmt.Errorf("test: %w", f.err)
 }
 
-const guardTTL = 30 * time.Second
+const ttl = 30 * time.Second
 
 // dollars returns an amount of cents.
 func dollars(cents int64) spend.Money { return spend.Money{Minor: cents, Currency: "USD"} }
 
-func guarded(t *testing.T, l ledger.Ledger) *spend.Budgets {
+func budgets(t *testing.T, l ledger.Ledger) *spend.Budgets {
 	t.Helper()
 	b, err := spend.New(l, spend.Budget{Name: "calls", Currency: "USD", Rules: []spend.Rule{spend.Rolling("day", dollars(100_00), 24*time.Hour)}}, nil)
 	if err != nil {
@@ -73,10 +74,10 @@ func paid(t *testing.T, b *spend.Budgets) (used, held int64) {
 	return list[0].Used.Minor, list[0].Held.Minor
 }
 
-// TestGuardFaults lets each decision of a guarded work fail, in each way, and the work end in each
+// TestFaults lets each decision of a guarded work fail, in each way, and the work end in each
 // way. All that is delivered is paid, nothing is paid twice, and nothing is held when the TTL has
 // passed.
-func TestGuardFaults(t *testing.T) {
+func TestFaults(t *testing.T) {
 	const parts, each = 5, 7
 	runs := 0
 	for from := range 14 { // 0: none fails
@@ -101,7 +102,7 @@ func TestGuardFaults(t *testing.T) {
 						ctx, leave := context.WithCancel(t.Context())
 						defer leave()
 						began := false
-						work := func(ctx context.Context, m *spend.Meter) error {
+						work := func(ctx context.Context, m *guard.Meter) error {
 							began = true
 							for part := range parts {
 								time.Sleep(4 * time.Second)
@@ -114,7 +115,7 @@ func TestGuardFaults(t *testing.T) {
 									case "disconnect":
 										leave()
 									case "long":
-										time.Sleep(3 * guardTTL)
+										time.Sleep(3 * ttl)
 									}
 								}
 								if ctx.Err() != nil {
@@ -135,15 +136,15 @@ func TestGuardFaults(t *testing.T) {
 									err = errors.Join(err, fmt.Errorf("%v", p))
 								}
 							}()
-							_, err = guarded(t, f).Guard(ctx, spend.UpToRequest{
-								Request: spend.Request{ID: "call", Account: "a", Amount: dollars(50), TTL: guardTTL},
+							_, err = guard.Run(ctx, budgets(t, f), spend.UpToRequest{
+								Request: spend.Request{ID: "call", Account: "a", Amount: dollars(50), TTL: ttl},
 							}, work)
 						}()
-						if _, held := paid(t, guarded(t, f.Ledger)); held > 0 && began && f.err != store.ErrClosed {
+						if _, held := paid(t, budgets(t, f.Ledger)); held > 0 && began && f.err != store.ErrClosed {
 							t.Errorf("%s: %d are held after the work", name, held)
 						}
-						time.Sleep(guardTTL)
-						used, held := paid(t, guarded(t, f.Ledger))
+						time.Sleep(ttl)
+						used, held := paid(t, budgets(t, f.Ledger))
 						exact := f.err != store.ErrClosed || from == 0 // nobody captures after a kill
 						if held != 0 || used < delivered || used > asked || exact && used != asked {
 							t.Errorf("%s: %d delivered, %d asked, %d paid, %d held: %v", name, delivered, asked, used, held, err)
@@ -159,24 +160,24 @@ func TestGuardFaults(t *testing.T) {
 	t.Logf("%d runs", runs)
 }
 
-// TestGuard: work does not run if its request is declined or was decided before, as much as fits
+// TestRun: work does not run if its request is declined or was decided before, as much as fits
 // may be enough, and the hold of work that runs for long is kept.
-func TestGuard(t *testing.T) {
+func TestRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := guarded(t, memledger.New(nil))
+		b := budgets(t, memledger.New(nil))
 		request := func(id string, most, least int64) spend.UpToRequest {
-			r := spend.UpToRequest{Request: spend.Request{ID: id, Account: "a", Amount: dollars(most), TTL: guardTTL}}
+			r := spend.UpToRequest{Request: spend.Request{ID: id, Account: "a", Amount: dollars(most), TTL: ttl}}
 			if least > 0 {
 				r.Least = dollars(least)
 			}
 			return r
 		}
 		ran := 0
-		work := func(uses ...int64) func(context.Context, *spend.Meter) error {
-			return func(ctx context.Context, m *spend.Meter) error {
+		work := func(uses ...int64) func(context.Context, *guard.Meter) error {
+			return func(ctx context.Context, m *guard.Meter) error {
 				ran++
 				for _, n := range uses {
-					time.Sleep(2 * guardTTL)
+					time.Sleep(2 * ttl)
 					if _, held := paid(t, b); held == 0 || ctx.Err() != nil {
 						t.Errorf("%d cents are held while the work runs; %v", held, context.Cause(ctx))
 					}
@@ -203,25 +204,25 @@ func TestGuard(t *testing.T) {
 			{request("c", 100_00, 80_00), nil, true, 2, 15_00},     // nothing is used
 			{request("d", 5_00, 0), []int64{7_00}, true, 3, 22_00}, // more than is held
 		} {
-			d, err := b.Guard(t.Context(), c.r, work(c.uses...))
+			d, err := guard.Run(t.Context(), b, c.r, work(c.uses...))
 			if used, held := paid(t, b); err != nil || d.Approved != c.approved || ran != c.runs || used != c.used || held != 0 {
 				t.Errorf("%s: %v, %v; ran %d times, %d used, %d held; want %+v", c.r.ID, d.Label(), err, ran, used, held, c)
 			}
 		}
 		for _, r := range []spend.UpToRequest{request(strings.Repeat("i", 120), 1, 0), request("e", -1, 0), request("f", 1, 2)} {
-			if _, err := b.Guard(t.Context(), r, work()); err == nil || ran != 3 {
+			if _, err := guard.Run(t.Context(), b, r, work()); err == nil || ran != 3 {
 				t.Errorf("%.8q: %v, ran %d times", r.ID, err, ran)
 			}
 		}
-		_, err := b.Guard(t.Context(), request("g", 1, 0), func(_ context.Context, m *spend.Meter) error { return m.Use(dollars(-1)) })
+		_, err := guard.Run(t.Context(), b, request("g", 1, 0), func(_ context.Context, m *guard.Meter) error { return m.Use(dollars(-1)) })
 		if !errors.Is(err, spend.ErrAmount) {
 			t.Errorf("a negative amount: %v", err)
 		}
 	})
 }
 
-// TestGuardLosesHold: work is told that its hold has ended.
-func TestGuardLosesHold(t *testing.T) {
+// TestLosesHold: work is told that its hold has ended.
+func TestLosesHold(t *testing.T) {
 	for name, c := range map[string]struct {
 		lose func(ctx context.Context, b *spend.Budgets, f *flaky) error
 		want error
@@ -237,15 +238,15 @@ func TestGuardLosesHold(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			f := &flaky{Ledger: memledger.New(nil), from: 1 << 30}
-			b := guarded(t, f)
-			_, err := b.Guard(t.Context(), spend.UpToRequest{Request: spend.Request{ID: "call", Account: "a", Amount: dollars(50), TTL: guardTTL}},
-				func(ctx context.Context, m *spend.Meter) error {
+			b := budgets(t, f)
+			_, err := guard.Run(t.Context(), b, spend.UpToRequest{Request: spend.Request{ID: "call", Account: "a", Amount: dollars(50), TTL: ttl}},
+				func(ctx context.Context, m *guard.Meter) error {
 					if err := errors.Join(m.Use(dollars(3)), c.lose(ctx, b, f)); err != nil {
 						t.Error(err)
 					}
 					began := time.Now()
 					<-ctx.Done()
-					if took := time.Since(began); took > guardTTL*4/3 || !errors.Is(context.Cause(ctx), c.want) {
+					if took := time.Since(began); took > ttl*4/3 || !errors.Is(context.Cause(ctx), c.want) {
 						t.Errorf("%s: told %v after %v", name, context.Cause(ctx), took)
 					}
 					return context.Cause(ctx)

@@ -1,4 +1,4 @@
-package spend_test
+package guard_test
 
 import (
 	"context"
@@ -6,12 +6,13 @@ import (
 	"time"
 
 	"github.com/brimgo/brim/spend"
+	"github.com/brimgo/brim/spend/guard"
 	"github.com/brimgo/brim/spend/memledger"
 )
 
 // A call of a language model costs at most 50 cents, and how much is known only while it streams.
 // The tokens are paid before they go to the client.
-func ExampleBudgets_Guard() {
+func Example() {
 	usd := func(cents int64) spend.Money { return spend.Money{Minor: cents, Currency: "USD"} }
 	budget, err := spend.New(memledger.New(nil), spend.Budget{
 		Name: "calls", Currency: "USD", Rules: []spend.Rule{spend.Rolling("day", usd(10_00), 24*time.Hour)},
@@ -22,7 +23,7 @@ func ExampleBudgets_Guard() {
 	}
 	ctx := context.Background()
 	most := spend.Request{ID: "call-1", Account: "user:7", Amount: usd(50), TTL: 30 * time.Second}
-	_, err = budget.Guard(ctx, spend.UpToRequest{Request: most}, func(_ context.Context, m *spend.Meter) error {
+	_, err = guard.Run(ctx, budget, spend.UpToRequest{Request: most}, func(_ context.Context, m *guard.Meter) error {
 		for _, part := range []string{"Once", " upon", " a time"} {
 			if err := m.Use(usd(int64(len(part)))); err != nil {
 				return err
