@@ -1,6 +1,8 @@
 package spend
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -9,6 +11,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/brimgo/brim/internal/strictjson"
 	"github.com/brimgo/brim/spend/ledger"
 	"github.com/brimgo/brim/store"
 )
@@ -123,67 +126,60 @@ func New(l ledger.Ledger, main Budget, o *Options) (*Budgets, error) {
 	return b, nil
 }
 
+// check returns the budget if it has no mistakes. Otherwise the error is a [*BudgetError].
 func (b Budget) check() (*checkedBudget, error) {
+	bad := func(err error, place ...any) (*checkedBudget, error) {
+		return nil, budgetErr(strictjson.At(err, place...))
+	}
 	if !validName(b.Name) || strings.Contains(b.Name, "/") {
-		return nil, fmt.Errorf("spend: %w: a budget's name must be 1 to 64 bytes of UTF-8 "+
-			"without control characters and without /", ErrBudget)
+		return bad(errors.New("a budget's name must be 1 to 64 bytes of UTF-8 without control characters and without /"), "budget")
 	}
 	if _, ok := MinorUnits(b.Currency); !ok {
-		return nil, fmt.Errorf("%w (%w)", unknownCurrency(b.Currency), ErrBudget)
+		return bad(notCurrency(b.Currency), "currency")
 	}
-	for name := range b.Plans {
-		if !validName(name) {
-			return nil, fmt.Errorf("spend: %w: plan %.64q of budget %q: the name of a plan must be 1 to 64 bytes of UTF-8 "+
-				"without control characters", ErrBudget, name, b.Name)
-		}
-	}
-	checked, err := b.checkRules("", b.Rules)
+	checked, err := b.checkRules(b.Rules)
 	if err != nil {
-		return nil, err
+		return bad(err, "rules")
 	}
 	checked.plans = map[string]*checkedBudget{"": checked}
 	counted := make(map[string]bool) // whether rules of that name count spends
-	for _, name := range append([]string{""}, slices.Sorted(maps.Keys(b.Plans))...) {
-		plan := checked
-		if name != "" {
-			if plan, err = b.checkRules(name, b.Plans[name]); err != nil {
-				return nil, err
-			}
-			checked.plans[name] = plan
+	for _, r := range checked.Rules {
+		counted[r.name] = r.spends()
+	}
+	for _, name := range slices.Sorted(maps.Keys(b.Plans)) {
+		if !validName(name) {
+			return bad(errors.New("the name of a plan must be 1 to 64 bytes of UTF-8 without control characters"), "plans", name)
 		}
-		checked.leaky = checked.leaky || plan.leaky
-		for _, r := range plan.Rules {
+		plan, err := b.checkRules(b.Plans[name])
+		if err != nil {
+			return bad(err, "plans", name)
+		}
+		for i, r := range plan.Rules {
 			if spends, known := counted[r.name]; known && spends != r.spends() {
-				return nil, fmt.Errorf("spend: %w: rule %q counts spends in one plan and money in another", ErrBudget, r.name)
+				return bad(fmt.Errorf("rule %q counts spends in one plan and money in another; give it another name", r.name), "plans", name, i, "name")
 			}
 			counted[r.name] = r.spends()
 		}
+		checked.plans[name], checked.leaky = plan, checked.leaky || plan.leaky
 	}
 	return checked, nil
 }
 
 // checkRules returns the budget with the rules of a plan.
-func (b Budget) checkRules(plan string, rules []Rule) (*checkedBudget, error) {
-	of := fmt.Sprintf("budget %q", b.Name)
-	if plan != "" {
-		of = fmt.Sprintf("plan %.64q of %s", plan, of)
-	}
+func (b Budget) checkRules(rules []Rule) (*checkedBudget, error) {
 	if len(rules) == 0 {
-		return nil, fmt.Errorf("spend: %w: %s has no rules and would allow everything; add a rule", ErrBudget, of)
+		return nil, fmt.Errorf("budget %q has no rules here, and would allow everything; add a rule", b.Name)
 	}
 	b.Rules, b.Plans = slices.Clone(rules), nil // the caller may change its own
 	checked := &checkedBudget{Budget: b}
 	names := make(map[string]bool)
 	for i := range checked.Rules {
 		r := &checked.Rules[i]
-		if err := r.scale(b.Currency); err != nil {
-			return nil, err
-		}
-		if err := r.validate(b.Currency); err != nil {
-			return nil, err
+		if err := cmp.Or(r.scale(b.Currency), r.validate(b.Currency)); err != nil {
+			return nil, strictjson.At(err, i)
 		}
 		if names[r.name] {
-			return nil, fmt.Errorf("spend: %w: two rules of %s are called %q", ErrBudget, of, r.name)
+			return nil, strictjson.At(fmt.Errorf("two rules of budget %q are called %q; give each its own name", b.Name, r.name), i, "name")
 		}
 		names[r.name] = true
 		checked.fingerprints = append(checked.fingerprints, r.fingerprint())

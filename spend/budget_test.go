@@ -36,7 +36,7 @@ func TestBadBudgets(t *testing.T) {
 			b: spend.Budget{Name: "a", Currency: "EUR", Rules: []spend.Rule{ok}, Plans: map[string][]spend.Rule{"": {ok}}},
 		},
 		{
-			name: "a plan without rules", says: `plan "p" of budget "a" has no rules`,
+			name: "a plan without rules", says: `plans.p: budget "a" has no rules`,
 			b: spend.Budget{Name: "a", Currency: "EUR", Rules: []spend.Rule{ok}, Plans: map[string][]spend.Rule{"p": nil}},
 		},
 		{

@@ -1,54 +1,100 @@
 package spend
 
 import (
-	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/brimgo/brim/internal/duration"
+	"github.com/brimgo/brim/internal/strictjson"
 )
 
-// ruleJSON is the form in which MarshalJSON writes a rule.
-type ruleJSON struct {
-	Name           string              `json:"name"`
-	Leaky          string              `json:"leaky,omitempty"`
-	Rolling        string              `json:"rolling,omitempty"`
-	Calendar       string              `json:"calendar,omitempty"`
-	PerTransaction string              `json:"per_transaction,omitempty"`
-	Lifetime       string              `json:"lifetime,omitempty"`
-	Count          int64               `json:"count,omitempty"`
-	DrainsIn       string              `json:"drains_in,omitempty"`
-	Window         string              `json:"window,omitempty"`
-	Period         string              `json:"period,omitempty"`
-	Zone           string              `json:"zone,omitempty"`
-	WeekStarts     string              `json:"week_starts,omitempty"`
-	MonthStarts    int                 `json:"month_starts,omitempty"`
-	DayStarts      string              `json:"day_starts,omitempty"`
-	Where          map[string][]string `json:"where,omitempty"`
-	WhereNot       map[string][]string `json:"where_not,omitempty"`
-	WhereAmount    map[string]string   `json:"where_amount,omitempty"`
-	Per            string              `json:"per,omitempty"`
-	AtMost         string              `json:"at_most,omitempty"`
-	CountsCredits  bool                `json:"counts_credits,omitempty"`
-	CountsDeclines bool                `json:"counts_declines,omitempty"`
-	CountsVoids    bool                `json:"counts_voids,omitempty"`
-	Thresholds     []int               `json:"thresholds,omitempty"`
+// budgetJSON is the JSON form of a budget.
+type budgetJSON struct {
+	Budget   text                  `json:"budget"`
+	Currency text                  `json:"currency"`
+	Rules    []ruleJSON            `json:"rules"`
+	Plans    map[string][]ruleJSON `json:"plans,omitempty"`
 }
 
-// kinds are the fields that name the kind of a rule, with the further fields of that kind.
-var kinds = map[string][]string{
-	"leaky":           {"drains_in"},
-	"rolling":         {"window"},
-	"calendar":        {"period", "zone", "week_starts", "month_starts", "day_starts"},
-	"per_transaction": nil,
-	"lifetime":        nil,
-	"count":           {"window", "period", "zone", "week_starts", "month_starts", "day_starts"},
+// ruleJSON is the JSON form of a rule. kinds tells which fields the rules of a kind have. An empty
+// field is one that is left out.
+type ruleJSON struct {
+	Name           text             `json:"name"`
+	Leaky          text             `json:"leaky,omitempty"`
+	Rolling        text             `json:"rolling,omitempty"`
+	Calendar       text             `json:"calendar,omitempty"`
+	PerTransaction text             `json:"per_transaction,omitempty"`
+	Lifetime       text             `json:"lifetime,omitempty"`
+	Count          number           `json:"count,omitempty"`
+	DrainsIn       text             `json:"drains_in,omitempty"`
+	Window         text             `json:"window,omitempty"`
+	Period         text             `json:"period,omitempty"`
+	Zone           text             `json:"zone,omitempty"`
+	WeekStarts     text             `json:"week_starts,omitempty"`
+	MonthStarts    number           `json:"month_starts,omitempty"`
+	DayStarts      text             `json:"day_starts,omitempty"`
+	Where          map[string]texts `json:"where,omitempty"`
+	WhereNot       map[string]texts `json:"where_not,omitempty"`
+	WhereAmount    *boundsJSON      `json:"where_amount,omitempty"`
+	Per            text             `json:"per,omitempty"`
+	AtMost         text             `json:"at_most,omitempty"`
+	CountsCredits  bool             `json:"counts_credits,omitempty"`
+	CountsDeclines bool             `json:"counts_declines,omitempty"`
+	CountsVoids    bool             `json:"counts_voids,omitempty"`
+	Thresholds     []number         `json:"thresholds,omitempty"`
+}
+
+type boundsJSON struct {
+	AtLeast text `json:"at_least,omitempty"`
+	AtMost  text `json:"at_most,omitempty"`
+}
+
+// text is a string, or a number as it is written: amounts are exact in both forms.
+type text string
+
+// UnmarshalJSON reads a string or a number.
+func (t *text) UnmarshalJSON(raw []byte) error {
+	switch c := raw[0]; {
+	case c == '"':
+		if err := json.Unmarshal(raw, (*string)(t)); err != nil {
+			return err
+		}
+	case c == '-', '0' <= c && c <= '9':
+		*t = text(raw)
+	}
+	if *t == "" {
+		return errors.New("a value is missing; write a text or a number")
+	}
+	return nil
+}
+
+// number is a text that is written as a number.
+type number text
+
+// UnmarshalJSON reads a string or a number.
+func (n *number) UnmarshalJSON(raw []byte) error { return (*text)(n).UnmarshalJSON(raw) }
+
+// MarshalJSON writes a number.
+func (n number) MarshalJSON() ([]byte, error) { return []byte(n), nil }
+
+// texts are a list of texts. A single one may stand for its list.
+type texts []text
+
+// UnmarshalJSON reads a text or a list.
+func (t *texts) UnmarshalJSON(raw []byte) error {
+	if raw[0] == '[' {
+		return strictjson.Decode(raw, (*[]text)(t))
+	}
+	*t = make(texts, 1)
+	return (*t)[0].UnmarshalJSON(raw)
 }
 
 var periods = []string{Day: "day", Week: "week", Month: "month", Year: "year"}
@@ -64,21 +110,16 @@ func (b Budget) MarshalJSON() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := struct {
-		Budget   string                `json:"budget"`
-		Currency string                `json:"currency"`
-		Rules    []ruleJSON            `json:"rules"`
-		Plans    map[string][]ruleJSON `json:"plans,omitempty"`
-	}{Budget: b.Name, Currency: b.Currency, Rules: checked.json(), Plans: make(map[string][]ruleJSON)}
+	out := budgetJSON{Budget: text(b.Name), Currency: text(b.Currency), Rules: checked.json(), Plans: make(map[string][]ruleJSON)}
 	for name := range b.Plans {
 		out.Plans[name] = checked.plans[name].json()
 	}
-	text, err := json.Marshal(out)
+	written, err := json.Marshal(out)
 	if err != nil {
 		return nil, err
 	}
 	var same Budget
-	if err := same.UnmarshalJSON(text); err != nil {
+	if err := same.UnmarshalJSON(written); err != nil {
 		return nil, err
 	}
 	read, err := same.check()
@@ -88,12 +129,16 @@ func (b Budget) MarshalJSON() ([]byte, error) {
 	for name, plan := range checked.plans {
 		for i := range plan.Rules {
 			x, y := &read.plans[name].Rules[i], &plan.Rules[i]
-			if read.plans[name].fingerprints[i] != plan.fingerprints[i] || x.anchor != y.anchor || x.length != y.length {
-				return nil, fmt.Errorf("spend: %w: rule %q has no JSON form; it filters by one tag or bound several times", ErrBudget, y.name)
+			if read.plans[name].fingerprints[i] != plan.fingerprints[i] || y.periodic() && x.anchor != y.anchor {
+				place := []any{"rules", i}
+				if name != "" {
+					place = []any{"plans", name, i}
+				}
+				return nil, &BudgetError{place, fmt.Errorf("rule %q has no JSON form; it filters by one tag or bound several times", y.name)}
 			}
 		}
 	}
-	return text, nil
+	return written, nil
 }
 
 // json returns the form of the rules.
@@ -106,13 +151,16 @@ func (b *checkedBudget) json() (list []ruleJSON) {
 
 // json returns the form of a rule that has no mistakes.
 func (r *Rule) json() ruleJSON {
-	j := ruleJSON{Name: r.name, Per: r.per, CountsCredits: r.credits, Thresholds: r.thresholds, CountsDeclines: r.declines, CountsVoids: r.voids}
-	amount := r.limit.Decimal()
+	j := ruleJSON{Name: text(r.name), Per: text(r.per), CountsCredits: r.credits, CountsDeclines: r.declines, CountsVoids: r.voids}
+	for _, n := range r.thresholds {
+		j.Thresholds = append(j.Thresholds, number(strconv.Itoa(n)))
+	}
+	amount, length := text(r.limit.Decimal()), text(r.length.String())
 	switch r.kind {
 	case leaky:
-		j.Leaky, j.DrainsIn = amount, r.length.String()
+		j.Leaky, j.DrainsIn = amount, length
 	case rolling:
-		j.Rolling, j.Window = amount, r.length.String()
+		j.Rolling, j.Window = amount, length
 	case calendar:
 		j.Calendar = amount
 	case perTransaction:
@@ -120,20 +168,20 @@ func (r *Rule) json() ruleJSON {
 	case lifetime:
 		j.Lifetime = amount
 	case count:
-		j.Count, j.Window = r.limit.Minor, r.length.String()
+		j.Count, j.Window = number(amount), length
 	case countPer:
-		j.Count = r.limit.Minor
+		j.Count = number(amount)
 	}
 	if r.periodic() {
-		j.Period, j.Zone = periods[r.period], r.zone.String()
+		j.Period, j.Zone = text(periods[r.period]), text(r.zone.String())
 		if r.anchor.week != midnight.week {
-			j.WeekStarts = strings.ToLower(r.anchor.week.String())
+			j.WeekStarts = text(strings.ToLower(r.anchor.week.String()))
 		}
 		if r.anchor.day != midnight.day {
-			j.MonthStarts = r.anchor.day
+			j.MonthStarts = number(strconv.Itoa(r.anchor.day))
 		}
 		if r.anchor.clock != midnight.clock {
-			j.DayStarts = time.Time{}.Add(r.anchor.clock).Format(withoutZero)
+			j.DayStarts = text(time.Time{}.Add(r.anchor.clock).Format(withoutZero))
 		}
 	}
 	for _, m := range r.filter {
@@ -142,57 +190,34 @@ func (r *Rule) json() ruleJSON {
 			list = &j.WhereNot
 		}
 		if *list == nil {
-			*list = make(map[string][]string)
+			*list = make(map[string]texts)
 		}
-		(*list)[m.tag] = m.values
+		for _, value := range m.values {
+			(*list)[m.tag] = append((*list)[m.tag], text(value))
+		}
 	}
 	for _, b := range r.bounds {
-		if j.WhereAmount == nil {
-			j.WhereAmount = make(map[string]string)
+		j.WhereAmount = cmp.Or(j.WhereAmount, &boundsJSON{})
+		if amount := text(b.amount.Decimal()); b.most {
+			j.WhereAmount.AtMost = amount
+		} else {
+			j.WhereAmount.AtLeast = amount
 		}
-		name := "at_least"
-		if b.most {
-			name = "at_most"
-		}
-		j.WhereAmount[name] = b.amount.Decimal()
 	}
 	if r.atMost != (Money{}) {
-		j.AtMost = r.atMost.Decimal()
+		j.AtMost = text(r.atMost.Decimal())
 	}
 	return j
 }
 
 // UnmarshalJSON reads the form that docs/budget.schema.json describes. It is strict: an unknown
 // field, a field twice, or one that does not belong to the kind of its rule is [ErrBudget], and so
-// is every other mistake. The message begins with the place, such as rules[2].window, and b stays
-// as it is. Amounts may be strings or numbers without an exponent, and are exact.
-func (b *Budget) UnmarshalJSON(text []byte) error {
-	p := &budgetReader{}
-	var read Budget
-	if !json.Valid(text) {
-		p.fail("", "it is no JSON")
-	}
-	fields := p.object("", text, "budget", "currency", "rules", "plans")
-	if p.err == nil {
-		read.Name, read.Currency = p.text("budget", fields["budget"]), p.text("currency", fields["currency"])
-		if _, ok := MinorUnits(read.Currency); !ok {
-			p.fail("currency", "%.8q is not a code of ISO 4217 with a minor unit; write it like EUR, or USD:8 to count by 8 decimal places", read.Currency)
-		}
-	}
-	if p.err == nil && fields["rules"] == nil {
-		p.fail("", "rules are missing")
-	}
-	p.currency = read.Currency
-	read.Rules = p.rules("rules", fields["rules"])
-	if plans := fields["plans"]; plans != nil && p.err == nil {
-		read.Plans = make(map[string][]Rule)
-		sets := p.object("plans", plans)
-		for _, name := range slices.Sorted(maps.Keys(sets)) {
-			read.Plans[name] = p.rules("plans."+name, sets[name])
-		}
-	}
-	if p.err != nil {
-		return p.err
+// is every other mistake. The error is a [*BudgetError], which tells the place, and b stays as it
+// is. Amounts may be strings or numbers without an exponent, and are exact.
+func (b *Budget) UnmarshalJSON(raw []byte) error {
+	read, err := readBudget(raw)
+	if err != nil {
+		return budgetErr(err)
 	}
 	if _, err := read.check(); err != nil {
 		return err
@@ -201,292 +226,239 @@ func (b *Budget) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// budgetReader reads the parts of a budget, and keeps the first error.
-type budgetReader struct {
-	at       string // the rule that is read
+func readBudget(raw []byte) (b Budget, err error) {
+	var j budgetJSON
+	if err := strictjson.Decode(raw, &j); err != nil {
+		return b, err
+	}
+	b.Name, b.Currency = string(j.Budget), string(j.Currency)
+	if _, ok := MinorUnits(b.Currency); !ok {
+		return b, strictjson.At(notCurrency(b.Currency), "currency")
+	}
+	if j.Rules == nil {
+		return b, errors.New("rules are missing; a budget has a list of them")
+	}
+	if b.Rules, err = readRules(j.Rules, b.Currency); err != nil {
+		return b, strictjson.At(err, "rules")
+	}
+	if j.Plans != nil {
+		b.Plans = make(map[string][]Rule)
+	}
+	for _, name := range slices.Sorted(maps.Keys(j.Plans)) {
+		if b.Plans[name], err = readRules(j.Plans[name], b.Currency); err != nil {
+			return b, strictjson.At(err, "plans", name)
+		}
+	}
+	return b, nil
+}
+
+func readRules(list []ruleJSON, currency string) (rules []Rule, err error) {
+	for i := range list {
+		p := &ruleReader{ruleJSON: &list[i], currency: currency}
+		rules = append(rules, p.rule())
+		if p.err != nil {
+			return nil, strictjson.At(p.err, i)
+		}
+	}
+	return rules, nil
+}
+
+// given returns the names of the fields that are not empty.
+func (j *ruleJSON) given() (names []string) {
+	v := reflect.ValueOf(j).Elem()
+	for i := range v.NumField() {
+		if !v.Field(i).IsZero() {
+			name, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ",")
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// ruleReader makes a rule of its JSON form, and keeps the first mistake.
+type ruleReader struct {
+	*ruleJSON
 	currency string
 	err      error
 }
 
-func (p *budgetReader) fail(field, format string, args ...any) {
-	if p.err != nil {
-		return
+// fail notes a mistake at a place in the rule.
+func (p *ruleReader) fail(err error, place ...any) {
+	if p.err == nil {
+		p.err = strictjson.At(err, place...)
 	}
-	place := p.at
-	if place != "" && field != "" {
-		place += "."
-	}
-	if place += field; place != "" {
-		place += ": "
-	}
-	p.err = fmt.Errorf("spend: %w: %s"+format, append([]any{ErrBudget, place}, args...)...)
 }
 
-// object returns the members of an object, which are among those known.
-func (p *budgetReader) object(field string, raw []byte, known ...string) map[string]json.RawMessage {
-	d := json.NewDecoder(bytes.NewReader(raw))
-	if t, err := d.Token(); err != nil || t != json.Delim('{') {
-		p.fail(field, "write fields as name: value")
-		return nil
+// kind returns the kind of the rule, if the rule has all fields that its kind needs, and no others.
+func (p *ruleReader) kind() (k kind) {
+	given := p.given()
+	for i := leaky; i < countPer; i++ {
+		switch limit := kinds[i].limit; {
+		case !slices.Contains(given, limit):
+		case k != 0:
+			p.fail(fmt.Errorf("a rule is either %s or %s", kinds[k].limit, limit), limit)
+		default:
+			k = i
+		}
 	}
-	members := make(map[string]json.RawMessage)
-	for d.More() {
-		t, err := d.Token()
-		var value json.RawMessage
-		if err == nil {
-			err = d.Decode(&value)
-		}
-		if err != nil {
-			p.fail(field, "%w", err)
-			return nil
-		}
-		name := t.(string)
-		in := field
-		if in != "" {
-			in += "."
-		}
-		switch {
-		case known != nil && !slices.Contains(known, name):
-			p.fail(in+name, "unknown field %.40q", name)
-		case members[name] != nil:
-			p.fail(in+name, "field %.40q is given twice", name)
-		}
-		members[name] = value
-	}
-	return members
-}
-
-// list returns the elements of an array; none, if there is no array.
-func (p *budgetReader) list(field string, raw json.RawMessage) (list []json.RawMessage) {
-	if raw != nil && (raw[0] != '[' || json.Unmarshal(raw, &list) != nil) {
-		p.fail(field, "it must be a list")
-	}
-	return list
-}
-
-// text returns a string, or a number as it is written.
-func (p *budgetReader) text(field string, raw json.RawMessage) (s string) {
-	var n json.Number
 	switch {
-	case len(raw) > 0 && raw[0] == '"':
-		_ = json.Unmarshal(raw, &s) // the decoder has checked it
-	case json.Unmarshal(raw, &n) == nil:
-		s = n.String()
+	case k == 0:
+		p.fail(errors.New("a rule needs one of leaky, rolling, calendar, per_transaction, lifetime and count, with its limit"))
+	case k == count && p.Window == "" && p.Period == "" && p.Zone == "":
+		p.fail(errors.New("a count rule needs window, or period and zone"))
+	case k == count && p.Window == "":
+		k = countPer
 	}
-	if s == "" {
-		p.fail(field, "a value is missing")
-	}
-	return s
-}
-
-func (p *budgetReader) rules(field string, raw json.RawMessage) (list []Rule) {
-	for i, r := range p.list(field, raw) {
-		p.at = fmt.Sprintf("%s[%d]", field, i)
-		list = append(list, p.rule(r))
-	}
-	p.at = ""
-	return list
-}
-
-func (p *budgetReader) rule(raw json.RawMessage) (rule Rule) {
-	known := []string{"name", "where", "where_not", "where_amount", "per", "at_most", "counts_credits", "counts_declines", "counts_voids", "thresholds"}
-	for kind, others := range kinds {
-		known = append(append(known, kind), others...)
-	}
-	f := p.object("", raw, known...)
-	kind := ""
-	for k := range kinds {
+	for _, field := range given {
 		switch {
-		case f[k] == nil:
-		case kind != "":
-			p.fail(k, "a rule is either %s or %s", kind, k)
+		case k == 0 || k.takes(field) || slices.Contains(changeFields, field): // validate tells why a rule cannot be changed so
+		case k == count && slices.Contains(kinds[countPer].needs, field):
+			p.fail(errors.New("a count has either a window, or a period with its zone"), field)
 		default:
-			kind = k
+			p.fail(fmt.Errorf("a %s rule has no %s", kinds[k].limit, field), field)
 		}
 	}
+	for _, field := range append([]string{"name"}, kinds[k].needs...) {
+		if !slices.Contains(given, field) {
+			p.fail(fmt.Errorf("a %s rule needs %s", kinds[k].limit, field))
+		}
+	}
+	return k
+}
+
+func (p *ruleReader) rule() (rule Rule) {
+	k := p.kind()
 	if p.err != nil {
 		return rule
 	}
-	if kind == "" {
-		p.fail("", "a rule needs one of leaky, rolling, calendar, per_transaction, lifetime and count, with its limit")
-		return rule
+	name := string(p.Name)
+	limit := p.amount(cmp.Or(p.Leaky, p.Rolling, p.Calendar, p.PerTransaction, p.Lifetime, text(p.Count)), k >= count, kinds[k].limit)
+	switch k {
+	case leaky:
+		rule = Leaky(name, limit, p.time("drains_in", p.DrainsIn))
+	case rolling:
+		rule = Rolling(name, limit, p.time("window", p.Window))
+	case calendar:
+		rule = Calendar(name, limit, p.period(), p.zone())
+	case perTransaction:
+		rule = PerTransaction(name, limit)
+	case lifetime:
+		rule = Lifetime(name, limit)
+	case count:
+		rule = Count(name, limit.Minor, p.time("window", p.Window))
+	case countPer:
+		rule = CountPer(name, limit.Minor, p.period(), p.zone())
 	}
-	for _, others := range kinds {
-		for _, field := range others {
-			if f[field] != nil && !slices.Contains(kinds[kind], field) {
-				p.fail(field, "a %s rule has no %s", kind, field)
-			}
+	rule = p.anchored(rule)
+	rule = p.where("where", p.Where, rule, Rule.Matching)
+	rule = p.where("where_not", p.WhereNot, rule, Rule.NotMatching)
+	if b := p.WhereAmount; b != nil {
+		if b.AtLeast != "" {
+			rule = rule.MatchingAtLeast(p.amount(b.AtLeast, false, "where_amount", "at_least"))
+		}
+		if b.AtMost != "" {
+			rule = rule.MatchingAtMost(p.amount(b.AtMost, false, "where_amount", "at_most"))
 		}
 	}
-	need := func(field string) string {
-		if f[field] == nil {
-			p.fail("", "a %s rule needs %s", kind, field)
-			return ""
-		}
-		return p.text(field, f[field])
+	if p.AtMost != "" {
+		rule = rule.AtMost(p.amount(p.AtMost, rule.spends(), "at_most"))
 	}
-	name := need("name")
-	limit := func() Money { return p.amount(kind, f[kind], kind == "count") }
-	switch kind {
-	case "leaky":
-		rule = Leaky(name, limit(), p.time("drains_in", need("drains_in")))
-	case "rolling":
-		rule = Rolling(name, limit(), p.time("window", need("window")))
-	case "calendar":
-		rule = Calendar(name, limit(), p.period(need("period")), p.zone(need("zone")))
-	case "per_transaction":
-		rule = PerTransaction(name, limit())
-	case "lifetime":
-		rule = Lifetime(name, limit())
-	case "count":
-		switch n := limit().Minor; {
-		case f["window"] == nil && f["period"] != nil:
-			rule = CountPer(name, n, p.period(need("period")), p.zone(need("zone")))
-		case f["period"] != nil || f["zone"] != nil:
-			p.fail("window", "a count has either a window, or a period with its zone")
-		default:
-			rule = Count(name, n, p.time("window", need("window")))
-		}
+	if p.Per != "" {
+		rule = rule.Per(string(p.Per))
 	}
-	rule = p.anchored(rule, f)
-	rule = p.where("where", f["where"], rule, Rule.Matching)
-	rule = p.where("where_not", f["where_not"], rule, Rule.NotMatching)
-	if f["where_amount"] != nil {
-		bounds := p.object("where_amount", f["where_amount"], "at_least", "at_most")
-		if m := bounds["at_least"]; m != nil {
-			rule = rule.MatchingAtLeast(p.amount("where_amount.at_least", m, false))
-		}
-		if m := bounds["at_most"]; m != nil {
-			rule = rule.MatchingAtMost(p.amount("where_amount.at_most", m, false))
-		}
-	}
-	if f["at_most"] != nil {
-		rule = rule.AtMost(p.amount("at_most", f["at_most"], kind == "count"))
-	}
-	if f["per"] != nil {
-		rule = rule.Per(p.text("per", f["per"]))
-	}
-	for field, set := range map[string]func(Rule) Rule{
-		"counts_credits": Rule.CountsCredits, "counts_declines": Rule.CountsDeclines, "counts_voids": Rule.CountsVoids,
-	} {
-		switch string(f[field]) {
-		case "true":
-			rule = set(rule)
-		case "false", "":
-		default:
-			p.fail(field, "%.40s is neither true nor false", f[field])
-		}
-	}
+	rule.credits, rule.declines, rule.voids = p.CountsCredits, p.CountsDeclines, p.CountsVoids
 	var percent []int
-	for _, t := range p.list("thresholds", f["thresholds"]) {
-		n, err := strconv.Atoi(p.text("thresholds", t))
-		if err != nil {
-			p.fail("thresholds", "%.40s is no whole number of percent", t)
-		}
-		percent = append(percent, n)
+	for i, s := range p.Thresholds {
+		percent = append(percent, p.whole(s, "whole number of percent, from 1 to 100", "thresholds", i))
 	}
 	return rule.Thresholds(percent...)
 }
 
-func (p *budgetReader) anchored(rule Rule, f map[string]json.RawMessage) Rule {
-	if f["week_starts"] != nil {
-		s := p.text("week_starts", f["week_starts"])
+func (p *ruleReader) anchored(rule Rule) Rule {
+	if s := string(p.WeekStarts); s != "" {
 		day := time.Sunday
 		for day <= time.Saturday && !strings.EqualFold(day.String(), s) {
 			day++
 		}
 		if rule = rule.WeekStarting(day); day > time.Saturday {
-			p.fail("week_starts", "%.40q is no day of the week", s)
+			p.fail(fmt.Errorf("%.40q is no day of the week, like sunday", s), "week_starts")
 		}
 	}
-	if f["month_starts"] != nil {
-		s := p.text("month_starts", f["month_starts"])
-		day, err := strconv.Atoi(s)
-		if rule = rule.MonthStarting(day); err != nil {
-			p.fail("month_starts", "%.40q is no day of the month, from 1 to 31", s)
-		}
+	if p.MonthStarts != "" {
+		rule = rule.MonthStarting(p.whole(p.MonthStarts, "day of the month, from 1 to 31", "month_starts"))
 	}
-	if f["day_starts"] != nil {
-		s := p.text("day_starts", f["day_starts"])
+	if s := string(p.DayStarts); s != "" {
 		at, err := time.Parse("15:04", s)
 		if err != nil {
 			at, err = time.Parse(withoutZero, s)
 		}
 		clock := at.Sub(time.Date(at.Year(), at.Month(), at.Day(), 0, 0, 0, 0, time.UTC))
 		if rule = rule.DayStarting(clock); err != nil {
-			p.fail("day_starts", "%.40q is no time of the day like 04:00", s)
+			p.fail(fmt.Errorf("%.40q is no time of the day like 04:00", s), "day_starts")
 		}
 	}
 	return rule
 }
 
+// whole reads a whole number.
+func (p *ruleReader) whole(s number, want string, place ...any) int {
+	n, err := strconv.Atoi(string(s))
+	if err != nil {
+		p.fail(fmt.Errorf("%.40q is no %s", s, want), place...)
+	}
+	return n
+}
+
 // amount reads an amount in the currency of the budget, or a number of spends.
-func (p *budgetReader) amount(field string, raw json.RawMessage, spends bool) (m Money) {
-	s := p.text(field, raw)
-	if p.err != nil {
+func (p *ruleReader) amount(s text, spends bool, place ...any) (m Money) {
+	var err error
+	if spends {
+		if m.Minor, err = strconv.ParseInt(string(s), 10, 64); err != nil {
+			p.fail(fmt.Errorf("%.40q is not a number of spends; write it like 20", s), place...)
+		}
 		return m
 	}
-	var err error
-	if !spends {
-		m, err = ParseMoney(s, p.currency)
-	} else if m.Minor, err = strconv.ParseInt(s, 10, 64); err != nil {
-		err = fmt.Errorf("%.40q is not a number of spends", s)
-	}
-	if err != nil {
-		p.fail(field, "%w", err)
+	m.Currency = p.currency
+	places, _ := MinorUnits(p.currency)
+	if m.Minor, err = parseMinor(string(s), places); err != nil {
+		p.fail(fmt.Errorf("%w: %w", ErrAmount, err), place...)
 	}
 	return m
 }
 
-func (p *budgetReader) time(field, s string) time.Duration {
-	if p.err != nil {
-		return 0
-	}
-	d, err := duration.Parse(s)
+func (p *ruleReader) time(field string, s text) time.Duration {
+	d, err := duration.Parse(string(s))
 	if err != nil {
-		p.fail(field, "%w", err)
+		p.fail(err, field)
 	}
 	return d
 }
 
-func (p *budgetReader) period(s string) Period {
-	i := slices.Index(periods, s)
+func (p *ruleReader) period() Period {
+	i := slices.Index(periods, string(p.Period))
 	if i < int(Day) {
-		p.fail("period", "%.40q must be day, week, month or year", s)
+		p.fail(fmt.Errorf("%.40q must be day, week, month or year", p.Period), "period")
 	}
 	return Period(max(i, 0)) //nolint:gosec // an index of a short list
 }
 
-func (p *budgetReader) zone(s string) *time.Location {
-	zone, err := time.LoadLocation(s)
-	if err == nil && s == "Local" {
-		err = errors.New("it differs between machines")
-	}
-	if err != nil {
-		p.fail("zone", "%.60q is unknown; write it like Europe/Berlin", s)
+func (p *ruleReader) zone() *time.Location {
+	zone, err := time.LoadLocation(string(p.Zone))
+	if err != nil || p.Zone == "Local" { // which differs between machines
+		p.fail(fmt.Errorf("%.60q is unknown; write it like Europe/Berlin", p.Zone), "zone")
 	}
 	return zone
 }
 
-// where reads the tags that restrict a rule. Each tag has a value or a list of values.
-func (p *budgetReader) where(field string, raw json.RawMessage, rule Rule, restrict func(r Rule, tag string, values ...string) Rule) Rule {
-	if raw == nil {
-		return rule
+// where restricts a rule by tags.
+func (p *ruleReader) where(field string, tags map[string]texts, rule Rule, restrict func(r Rule, tag string, values ...string) Rule) Rule {
+	if tags != nil && len(tags) == 0 {
+		p.fail(fmt.Errorf("write %s as tag: value, or tag: [value, value]", field), field)
 	}
-	if raw[0] != '{' || string(raw) == "{}" {
-		p.fail(field, "write %s as tag: value, or tag: [value, value]", field)
-		return rule
-	}
-	tags := p.object(field, raw)
-	for tag, v := range tags {
-		in := field + "." + tag
-		if v[0] != '[' {
-			rule = restrict(rule, tag, p.text(in, v))
-			continue
-		}
-		var values []string
-		for _, one := range p.list(in, v) {
-			values = append(values, p.text(in, one))
+	for tag, list := range tags {
+		values := make([]string, len(list))
+		for i, value := range list {
+			values[i] = string(value)
 		}
 		rule = restrict(rule, tag, values...)
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/brimgo/brim/internal/differ"
+	"github.com/brimgo/brim/spend/ledger"
 )
 
 // everyRule has each kind of rule, and each way to change one.
@@ -84,7 +85,7 @@ func TestBadBudgetJSON(t *testing.T) {
 	const good = `{"budget":"b","currency":"EUR","rules":[{"name":"x","lifetime":1},{"name":"r","rolling":"10.00","window":"1h"}]}`
 	for _, c := range []struct{ change, to, says string }{
 		{`"budget"`, `"budgets"`, `budgets: unknown field`},
-		{`"budget":"b"`, `"budget":"b","budget":"c"`, "budget: field \"budget\" is given twice"},
+		{`"budget":"b"`, `"budget":"b","budget":"c"`, "budget: the field is given twice"},
 		{`"budget":"b"`, `"budget":""`, "budget: a value is missing"},
 		{`"b"`, `{}`, "budget: a value"},
 		{`"EUR"`, `"EURO"`, "currency: "},
@@ -94,40 +95,40 @@ func TestBadBudgetJSON(t *testing.T) {
 		{`10.00`, `10.001`, "rules[1].rolling: "},
 		{`"10.00"`, `1e1`, "rules[1].rolling: "},
 		{`"10.00"`, `null`, "rules[1].rolling: "},
-		{`"10.00"`, `-1`, `"r"`},
+		{`"10.00"`, `-1`, "rules[1].rolling: rolling rule"},
 		{`"lifetime":1`, `"lifetime":1,"window":"1h"`, "rules[0].window: a lifetime rule has no window"},
-		{`"lifetime":1`, `"lifetime":1,"rolling":1`, "a rule is either"},
+		{`"lifetime":1`, `"lifetime":1,"rolling":1`, "rules[0].lifetime: a rule is either"},
 		{`"lifetime":1`, `"per":"m"`, "rules[0]: a rule needs one of"},
 		{`"window":"1h"`, `"window":"1h","where":{}`, "rules[1].where: "},
-		{`"window":"1h"`, `"window":"1h","where":{"a":[1,{}]}`, "rules[1].where.a: "},
+		{`"window":"1h"`, `"window":"1h","where":{"a":[1,{}]}`, "rules[1].where.a[1]: a value is missing"},
 		{`"window":"1h"`, `"window":"1h","where_amount":{"from":1}`, "rules[1].where_amount.from: unknown"},
 		{`"window":"1h"`, `"window":"1h","counts_credits":"true"`, "rules[1].counts_credits: "},
-		{`"window":"1h"`, `"window":"1h","thresholds":80`, "rules[1].thresholds: "},
-		{`"window":"1h"`, `"window":"1h","thresholds":[80,"9x"]`, "rules[1].thresholds: "},
-		{`"window":"1h"`, `"window":"1h","thresholds":[80,{}]`, "rules[1].thresholds: a value is missing"},
-		{`"name":"x"`, `"name":"r"`, "two rules"},
-		{good, `[]`, "name: value"},
+		{`"window":"1h"`, `"window":"1h","thresholds":80`, "rules[1].thresholds: it must be a list"},
+		{`"window":"1h"`, `"window":"1h","thresholds":[80,"9x"]`, "rules[1].thresholds[1]: "},
+		{`"window":"1h"`, `"window":"1h","thresholds":[80,{}]`, "rules[1].thresholds[1]: a value is missing"},
+		{`"name":"x"`, `"name":"r"`, "rules[1].name: two rules"},
+		{good, `[]`, "write fields as name: value"},
 		{`"lifetime":1`, `"calendar":1,"period":"day","zone":"Local"`, "rules[0].zone: "},
 		{`"lifetime":1`, `"calendar":1,"period":"hour","zone":"UTC"`, "rules[0].period: "},
-		{`"lifetime":1`, `"count":1,"window":"1h","zone":"UTC"`, "rules[0].window: "},
+		{`"lifetime":1`, `"count":1,"window":"1h","zone":"UTC"`, "rules[0].zone: a count has either a window, or a period"},
 		{`"lifetime":1`, `"count":1.5,"window":"1h"`, "rules[0].count: "},
 		{`"lifetime":1`, `"calendar":1,"period":"week","zone":"UTC","week_starts":"someday"`, "rules[0].week_starts: "},
-		{`"lifetime":1`, `"calendar":1,"period":"week","zone":"UTC","month_starts":32`, "start on day 32"},
+		{`"lifetime":1`, `"calendar":1,"period":"week","zone":"UTC","month_starts":32`, "rules[0].month_starts: calendar rule"},
 		{`"lifetime":1`, `"calendar":1,"period":"week","zone":"UTC","day_starts":"24:00"`, "rules[0].day_starts: "},
 		{good, `{"budget":"b","currency":"EUR"}`, "rules are missing"},
 		{good, `{"budget":"b","currency":"EUR","rules":{}}`, "rules: "},
-		{good, `{"budget":"b","currency":"EUR","rules":[]}`, "no rules"},
+		{good, `{"budget":"b","currency":"EUR","rules":[]}`, "rules: budget \"b\" has no rules"},
 		{`"EUR",`, `"EUR","plans":[],`, "plans: write fields"},
 		{`"EUR",`, `"EUR","plans":{"p":{}},`, "plans.p: it must be a list"},
-		{`"EUR",`, `"EUR","plans":{"p":[]},`, `plan "p" of budget "b" has no rules`},
-		{`"EUR",`, `"EUR","plans":{"":[{"name":"x","lifetime":1}]},`, "the name of a plan"},
+		{`"EUR",`, `"EUR","plans":{"p":[]},`, `plans.p: budget "b" has no rules`},
+		{`"EUR",`, `"EUR","plans":{"":[{"name":"x","lifetime":1}]},`, "plans.\"\": the name of a plan"},
 		{`"EUR",`, `"EUR","plans":{"p":[{"name":"x","lifetimes":1}]},`, "plans.p[0].lifetimes: unknown field"},
-		{`"EUR",`, `"EUR","plans":{"p":[{"name":"x","lifetime":1}],"p":[]},`, `plans.p: field "p" is given twice`},
+		{`"EUR",`, `"EUR","plans":{"p":[{"name":"x","lifetime":1}],"p":[]},`, `plans.p: the field is given twice`},
 	} {
 		text := strings.Replace(good, c.change, c.to, 1)
 		b := Budget{Name: "before"}
 		err := b.UnmarshalJSON([]byte(text))
-		if !errors.Is(err, ErrBudget) || !strings.Contains(fmt.Sprint(err), c.says) || b.Name != "before" {
+		if !errors.Is(err, ErrBudget) || !strings.HasPrefix(fmt.Sprint(err), "spend: invalid budget: "+c.says) || b.Name != "before" {
 			t.Errorf("%s: %v and %+v; want ErrBudget with %q", text, err, b, c.says)
 		}
 	}
@@ -135,6 +136,43 @@ func TestBadBudgetJSON(t *testing.T) {
 		t.Errorf("no JSON: %v; want ErrBudget", err)
 	}
 }
+
+// TestBudgetErrorPath: each mistake of a budget has its place, also one that no reader has seen before.
+func TestBudgetErrorPath(t *testing.T) {
+	eur := Money{100, "EUR"}
+	one, mixed := []Rule{Lifetime("r", eur)}, []Rule{Lifetime("x", eur), Count("r", 1, time.Hour)}
+	for _, c := range []struct {
+		why   string
+		b     Budget
+		path  []any
+		wraps error
+	}{
+		{"the name", Budget{Currency: "EUR", Rules: one}, []any{"budget"}, nil},
+		{"the currency", Budget{Name: "b", Currency: "EU", Rules: one}, []any{"currency"}, ErrCurrency},
+		{"no rules", Budget{Name: "b", Currency: "EUR"}, []any{"rules"}, nil},
+		{"the name of a plan", Budget{Name: "b", Currency: "EUR", Rules: one, Plans: map[string][]Rule{"": one}}, []any{"plans", ""}, nil},
+		{"a plan without rules", Budget{Name: "b", Currency: "EUR", Rules: one, Plans: map[string][]Rule{"a.b": nil}}, []any{"plans", "a.b"}, nil},
+		{"an empty rule", Budget{Name: "b", Currency: "EUR", Rules: []Rule{{}}}, []any{"rules", 0}, nil},
+		{"two names", Budget{Name: "b", Currency: "EUR", Rules: append(one, one...)}, []any{"rules", 1, "name"}, nil},
+		{"an amount that is too fine", Budget{Name: "b", Currency: "EUR", Rules: []Rule{Lifetime("r", Money{1, "EUR:4"})}}, []any{"rules", 0}, ErrAmount},
+		{"a name that counts something else", Budget{Name: "b", Currency: "EUR", Rules: one, Plans: map[string][]Rule{"p": mixed}}, []any{"plans", "p", 1, "name"}, nil},
+		{"a filter", Budget{Name: "b", Currency: "EUR", Rules: []Rule{one[0].NotMatching("a", "\x00")}}, []any{"rules", 0, "where_not", "a"}, ErrRequest},
+		{"voids", Budget{Name: "b", Currency: "EUR", Rules: []Rule{one[0].CountsVoids()}}, []any{"rules", 0, "counts_voids"}, nil},
+		{"a bound", Budget{Name: "b", Currency: "EUR", Rules: []Rule{one[0].MatchingAtMost(Money{})}}, []any{"rules", 0, "where_amount"}, ErrCurrency},
+	} {
+		_, err := New(noLedger{}, c.b, nil)
+		mistake := &BudgetError{}
+		if !errors.As(err, &mistake) || !errors.Is(err, ErrBudget) || c.wraps != nil && !errors.Is(err, c.wraps) {
+			t.Errorf("%s: %v; want a BudgetError of %v", c.why, err, c.wraps)
+		}
+		if d := differ.Fields(mistake.Path, c.path); d != "" {
+			t.Errorf("%s: %v:\n%s", c.why, err, d)
+		}
+	}
+}
+
+// noLedger is a ledger that nobody asks.
+type noLedger struct{ ledger.Ledger }
 
 // TestBudgetSchema: the schema has the fields that are read, and those that are written.
 func TestBudgetSchema(t *testing.T) {

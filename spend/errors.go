@@ -3,6 +3,8 @@ package spend
 import (
 	"errors"
 	"fmt"
+
+	"github.com/brimgo/brim/internal/strictjson"
 )
 
 // Errors of the caller. Nothing has changed. The ID of the request is still free, except after
@@ -43,8 +45,40 @@ var (
 	ErrNotCaptured = errors.New("more than was captured")
 )
 
+// BudgetError is a mistake in a [Budget], with its place. It is [ErrBudget], and the mistake may be
+// [ErrAmount] or [ErrCurrency], too.
+type BudgetError struct {
+	// Path leads to the place in the JSON form of the budget: names of fields, plans and tags (string),
+	// and indices of lists (int). It is "plans", "gold", 2, "window" for plans.gold[2].window. The path
+	// of a field that is missing is that of its rule.
+	Path []any
+	Err  error
+}
+
+// Error returns the place and the mistake.
+func (e *BudgetError) Error() string {
+	return fmt.Sprintf("spend: %v: %s%v", ErrBudget, strictjson.Place(e.Path), e.Err)
+}
+
+// Unwrap returns ErrBudget and the mistake.
+func (e *BudgetError) Unwrap() []error { return []error{ErrBudget, e.Err} }
+
+// budgetErr returns err, which may tell its place, as a mistake of a budget.
+func budgetErr(err error) error {
+	if err == nil {
+		return nil
+	}
+	at := &strictjson.Error{Err: err}
+	errors.As(err, &at)
+	return &BudgetError{Path: at.Path, Err: at.Err}
+}
+
 func unknownCurrency(code string) error {
-	return fmt.Errorf("spend: %w: %.8q is not an ISO 4217 code with a minor unit; write it like EUR, or USD:8 for a scale of 8 decimal places", ErrCurrency, code)
+	return fmt.Errorf("spend: %w", notCurrency(code))
+}
+
+func notCurrency(code string) error {
+	return fmt.Errorf("%w: %.8q is not an ISO 4217 code with a minor unit; write it like EUR, or USD:8 for a scale of 8 decimal places", ErrCurrency, code)
 }
 
 func requestErr(format string, args ...any) error {

@@ -1,6 +1,7 @@
 package spend
 
 import (
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"slices"
@@ -9,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/brimgo/brim/internal/strictjson"
 	"github.com/brimgo/brim/store"
 )
 
@@ -54,9 +56,34 @@ const (
 	countPer
 )
 
-var kindNames = [...]string{
-	leaky: "leaky", rolling: "rolling", calendar: "calendar",
-	perTransaction: "per transaction", lifetime: "lifetime", count: "count", countPer: "calendar count",
+// kinds describe the kinds of rules. Fields are those of the JSON form.
+var kinds = [...]struct {
+	name    string   // in messages
+	limit   string   // the field with the limit, which names the kind; a period makes a calendar count of a count
+	needs   []string // further fields that a rule has
+	anchors bool     // a rule may have anchorFields
+	changes []string // further fields that a rule may have, among changeFields
+}{
+	leaky:          {"leaky", "leaky", []string{"drains_in"}, false, []string{"counts_credits", "thresholds"}},
+	rolling:        {"rolling", "rolling", []string{"window"}, false, []string{"per", "thresholds"}},
+	calendar:       {"calendar", "calendar", []string{"period", "zone"}, true, []string{"counts_credits", "per", "thresholds"}},
+	perTransaction: {"per transaction", "per_transaction", nil, false, nil},
+	lifetime:       {"lifetime", "lifetime", nil, false, []string{"counts_credits", "per", "thresholds"}},
+	count:          {"count", "count", []string{"window"}, true, []string{"counts_declines", "counts_voids", "per", "thresholds"}},
+	countPer:       {"calendar count", "count", []string{"period", "zone"}, true, []string{"counts_declines", "counts_voids", "per", "thresholds"}},
+}
+
+var (
+	commonFields = []string{"name", "where", "where_not", "where_amount", "at_most"}
+	anchorFields = []string{"week_starts", "month_starts", "day_starts"} // without effect in a count
+	changeFields = []string{"counts_credits", "counts_declines", "counts_voids", "per", "thresholds"}
+)
+
+// takes reports whether a rule of the kind may have the field.
+func (k kind) takes(field string) bool {
+	d := &kinds[k]
+	return field == d.limit || slices.Contains(commonFields, field) || slices.Contains(d.needs, field) ||
+		d.anchors && slices.Contains(anchorFields, field) || slices.Contains(d.changes, field)
 }
 
 // match requires that a tag has one of the values, or that it has none of them.
@@ -238,7 +265,7 @@ func (r *Rule) scale(currency string) error {
 		}
 		scaled, err := m.In(currency)
 		if err != nil {
-			return fmt.Errorf("%w (%w in rule %.64q)", err, ErrBudget, r.name)
+			return fmt.Errorf("rule %.64q: %w", r.name, err)
 		}
 		*m = scaled
 	}
@@ -247,90 +274,96 @@ func (r *Rule) scale(currency string) error {
 
 func (r *Rule) validate(currency string) error {
 	if r.kind == 0 {
-		return fmt.Errorf("spend: %w: a rule is empty; make it with Rolling, Calendar or another function of the package",
-			ErrBudget)
+		return errors.New("a rule is empty; make it with Rolling, Calendar or another function of the package")
 	}
-	bad := func(format string, args ...any) error {
-		return fmt.Errorf("spend: %w: %s rule %.64q: "+format, append([]any{ErrBudget, kindNames[r.kind], r.name}, args...)...)
+	bad := func(field, format string, args ...any) error {
+		return strictjson.At(fmt.Errorf("%s rule %.64q: "+format, append([]any{kinds[r.kind].name, r.name}, args...)...), field)
 	}
+	limit := kinds[r.kind].limit
 	switch {
 	case !validName(r.name):
-		return bad("its name must be 1 to 64 bytes of UTF-8 without control characters")
+		return bad("name", "its name must be 1 to 64 bytes of UTF-8 without control characters")
 	case r.spends() && r.limit.Minor <= 0:
-		return bad("its number of spends is %d; it must be positive", r.limit.Minor)
+		return bad(limit, "its number of spends is %d; it must be positive", r.limit.Minor)
 	case !r.spends() && r.limit.Currency != currency:
-		return bad("its currency is %.8q and the budget's is %q: %w", r.limit.Currency, currency, ErrCurrency)
+		return bad(limit, "its currency is %.8q and the budget's is %q: %w", r.limit.Currency, currency, ErrCurrency)
 	case r.limit.Minor < 0 || r.limit.Minor == 0 && r.kind != perTransaction:
-		return bad("its amount is %v; it must be positive: %w", r.limit, ErrAmount)
+		return bad(limit, "its amount is %v; it must be positive: %w", r.limit, ErrAmount)
 	case r.atMost != Money{} && (r.atMost.Minor < r.limit.Minor || r.atMost.Currency != r.limit.Currency):
-		return bad("an account's own limit is at most %v; that must be the rule's %v or more", r.atMost, r.limit)
-	case r.credits && (r.spends() || r.kind == perTransaction):
-		return bad("CountsCredits has no meaning there: a credit takes back no spend, and belongs to none")
+		return bad("at_most", "an account's own limit is at most %v; that must be the rule's %v or more", r.atMost, r.limit)
 	case r.credits && r.kind == rolling:
-		return bad("CountsCredits has no meaning there: units leave the window whether a credit has paid for them or not; " +
+		return bad("counts_credits", "CountsCredits has no meaning there: units leave the window whether a credit has paid for them or not; "+
 			"use Calendar, Lifetime or Leaky")
-	case (r.declines || r.voids) && !r.spends():
-		return bad("CountsDeclines and CountsVoids have a meaning only for Count and CountPer")
-	case r.each && r.kind == perTransaction:
-		return bad("Per has no meaning there: the rule judges each spend alone")
+	case r.credits && !r.kind.takes("counts_credits"):
+		return bad("counts_credits", "CountsCredits has no meaning there: a credit takes back no spend, and belongs to none")
+	case r.declines && !r.kind.takes("counts_declines"):
+		return bad("counts_declines", "CountsDeclines has a meaning only for Count and CountPer")
+	case r.voids && !r.kind.takes("counts_voids"):
+		return bad("counts_voids", "CountsVoids has a meaning only for Count and CountPer")
 	case r.each && r.kind == leaky:
-		return bad("it has one bucket, and Per would need one for each value, with a history of its own; " +
+		return bad("per", "it has one bucket, and Per would need one for each value, with a history of its own; "+
 			"use Rolling, or give each value an account and name it in Request.Also")
+	case r.each && !r.kind.takes("per"):
+		return bad("per", "Per has no meaning there: the rule judges each spend alone")
 	case r.each && !validTag(r.per):
-		return bad("Per needs a tag: 1 to %d bytes of UTF-8 without control characters", maxTag)
-	case len(r.thresholds) > 0 && r.kind == perTransaction:
-		return bad("Thresholds have no meaning there: the rule judges each spend alone")
+		return bad("per", "Per needs a tag: 1 to %d bytes of UTF-8 without control characters", maxTag)
+	case len(r.thresholds) > 0 && !r.kind.takes("thresholds"):
+		return bad("thresholds", "Thresholds have no meaning there: the rule judges each spend alone")
 	case len(r.thresholds) > mostThresholds:
-		return bad("it has %d thresholds; it may have %d", len(r.thresholds), mostThresholds)
+		return bad("thresholds", "it has %d thresholds; it may have %d", len(r.thresholds), mostThresholds)
 	case r.kind == leaky && r.most() > store.MaxAmount:
-		return bad("its amount is %v; a leaky bucket holds at most 2^53 minor units, which are %v: %w",
+		return bad(limit, "its amount is %v; a leaky bucket holds at most 2^53 minor units, which are %v: %w",
 			Money{r.most(), currency}, Money{store.MaxAmount, currency}, ErrAmount)
 	}
 	switch r.kind {
 	case leaky, rolling, count:
 		if r.length < time.Microsecond || r.length > maxWindow {
-			return bad("its window or period is %v; it must be from a microsecond to 100 years", r.length)
+			return bad(kinds[r.kind].needs[0], "its window or period is %v; it must be from a microsecond to 100 years", r.length)
 		}
 		if r.kind == leaky {
 			for _, n := range [...]int64{r.limit.Minor, r.most()} {
 				if err := r.bucket(n).Validate(); err != nil {
-					return bad("%w", err)
+					return bad(limit, "%w", err)
 				}
 			}
 		}
 	case calendar, countPer:
 		switch a := r.anchor; {
 		case r.period < Day || r.period > Year || r.zone == nil:
-			return bad("it needs a period of Day, Week, Month or Year, and a *time.Location")
+			return bad("period", "it needs a period of Day, Week, Month or Year, and a *time.Location")
 		case a.week < time.Sunday || a.week > time.Saturday:
-			return bad("its weeks start on day %d; that must be a day of the week", a.week)
+			return bad("week_starts", "its weeks start on day %d; that must be a day of the week", a.week)
 		case a.day < 1 || a.day > 31:
-			return bad("its months start on day %d; that must be from 1 to 31", a.day)
+			return bad("month_starts", "its months start on day %d; that must be from 1 to 31", a.day)
 		case a.clock < 0 || a.clock >= 24*time.Hour || a.clock%time.Microsecond != 0:
-			return bad("its days start at %v; that must be a time of the day in whole microseconds", a.clock)
+			return bad("day_starts", "its days start at %v; that must be a time of the day in whole microseconds", a.clock)
 		}
 	}
 	for _, m := range r.filter {
+		where := "where"
+		if m.not {
+			where = "where_not"
+		}
 		if m.tag == "" || len(m.values) == 0 {
-			return bad("a filter needs a tag and at least one value")
+			return strictjson.At(bad(m.tag, "a filter needs a tag and at least one value"), where)
 		}
 		for _, value := range m.values {
 			if err := checkTags(map[string]string{m.tag: value}); err != nil {
-				return bad("a filter would match nothing: %w", err)
+				return strictjson.At(bad(m.tag, "a filter would match nothing: %w", err), where)
 			}
 		}
 	}
 	for _, p := range r.thresholds {
 		if p < 1 || p > 100 {
-			return bad("a threshold is %d percent; it must be from 1 to 100", p)
+			return bad("thresholds", "a threshold is %d percent; it must be from 1 to 100", p)
 		}
 	}
 	for _, b := range r.bounds {
 		switch {
 		case b.amount.Currency != currency:
-			return bad("it matches amounts in %.8q and the budget is in %q: %w", b.amount.Currency, currency, ErrCurrency)
+			return bad("where_amount", "it matches amounts in %.8q and the budget is in %q: %w", b.amount.Currency, currency, ErrCurrency)
 		case b.amount.Minor <= 0:
-			return bad("it matches spends by an amount of %v; that must be positive: %w", b.amount, ErrAmount)
+			return bad("where_amount", "it matches spends by an amount of %v; that must be positive: %w", b.amount, ErrAmount)
 		}
 	}
 	return nil

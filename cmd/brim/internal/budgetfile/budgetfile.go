@@ -8,14 +8,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"regexp"
-	"strconv"
 	"strings"
 	"time"
 
 	"go.yaml.in/yaml/v3"
 
 	"github.com/brimgo/brim/internal/duration"
+	"github.com/brimgo/brim/internal/strictjson"
 	"github.com/brimgo/brim/spend"
 )
 
@@ -100,9 +99,6 @@ func (p *parser) time(n *yaml.Node) time.Duration {
 	return d
 }
 
-// place is the place with which a mistake of a budget begins.
-var place = regexp.MustCompile(`^spend: invalid budget: (rules\[(\d+)\]\.?)?([a-z_.]*)?(: )?`)
-
 // budget reads a budget.
 func (p *parser) budget(n *yaml.Node) (b spend.Budget) {
 	text := p.json(n)
@@ -110,36 +106,36 @@ func (p *parser) budget(n *yaml.Node) (b spend.Budget) {
 		return b
 	}
 	err := b.UnmarshalJSON(text)
-	if err == nil {
-		return b
-	}
-	m := place.FindStringSubmatch(err.Error())
-	if m == nil || m[4] == "" {
+	if mistake := new(spend.BudgetError); errors.As(err, &mistake) {
+		p.fail(find(n, mistake.Path), "%s%w", strictjson.Place(mistake.Path), mistake.Err)
+	} else if err != nil {
 		p.fail(n, "%w", err)
-		return b
 	}
-	at, path := n, strings.Split(m[3], ".")
-	if m[1] != "" {
-		i, _ := strconv.Atoi(m[2])
-		at = member(n, "rules").Content[i]
-	}
-	for _, name := range path {
-		if one := member(at, name); one != nil {
-			at = one
-		}
-	}
-	p.fail(at, "%s", err.Error()[len(m[0]):])
 	return b
 }
 
-// member returns the last member of a mapping with that name, or nil.
-func member(n *yaml.Node, name string) (value *yaml.Node) {
-	for i := 0; i+1 < len(n.Content) && n.Kind == yaml.MappingNode; i += 2 {
-		if n.Content[i].Value == name {
-			value = n.Content[i+1]
+// find returns the node to which a path leads, or the last on the way that the document has: of a
+// list the element, and of a mapping the name of the member.
+func find(n *yaml.Node, path []any) *yaml.Node {
+	at := n
+	for _, step := range path {
+		i, isIndex := step.(int)
+		if !isIndex { // names and values alternate, and the last member of a name counts
+			i = len(n.Content)
+			for k := 0; k+1 < len(n.Content) && n.Kind == yaml.MappingNode; k += 2 {
+				if n.Content[k].Value == step {
+					at, i = n.Content[k], k+1
+				}
+			}
+		}
+		if i >= len(n.Content) {
+			return at
+		}
+		if n = n.Content[i]; isIndex {
+			at = n
 		}
 	}
-	return value
+	return at
 }
 
 // json writes a part of the document as JSON. Scalars become strings, as they are written.

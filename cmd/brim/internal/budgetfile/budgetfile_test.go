@@ -37,6 +37,23 @@ also:
   - budget: team
     currency: EUR
     rules: [{name: ever, lifetime: 90000}]
+plans:
+  gold:
+    - name: month
+      rolling: 5000.00
+      window: 720h
+      thresholds:
+        - 80
+        - 90
+    - {name: smooth, leaky: 900, drains_in: 24h}
+  a.b:
+    - name: month
+      rolling: 9000.00
+      window: 720h
+      where:
+        category:
+          - travel
+          - hotel
 `
 
 func TestGood(t *testing.T) {
@@ -73,13 +90,13 @@ func TestGood(t *testing.T) {
 
 func TestBad(t *testing.T) {
 	for _, c := range []struct{ name, change, to, says string }{
-		{"unknown field", "hold_ttl: 48h", "hold_tll: 48h", `line 4: unknown field "hold_tll"`},
-		{"unknown field of a rule", "window: 720h", "windows: 720h", `line 8: unknown field "windows"`},
-		{"field of another rule", "per_transaction: 500", "per_transaction: 500, window: 1h", "line 14: a per_transaction rule has no window"},
-		{"two kinds", "lifetime: 10000", "lifetime: 10000, rolling: 5", "line 15: a rule is either"},
+		{"unknown field", "hold_ttl: 48h", "hold_tll: 48h", "line 4: hold_tll: unknown field"},
+		{"unknown field of a rule", "window: 720h", "windows: 720h", "line 8: rules[0].windows: unknown field"},
+		{"field of another rule", "per_transaction: 500", "per_transaction: 500, window: 1h", "line 14: rules[3].window: a per_transaction rule has no window"},
+		{"two kinds", "lifetime: 10000", "lifetime: 10000, rolling: 5", "line 15: rules[4].lifetime: a rule is either"},
 		{"no kind", "lifetime: 10000, ", "", "line 15"},
 		{"no truth", "counts_credits: true", "counts_credits: 1", "line 15"},
-		{"missing window", "    window: 720h\n", "", "line 6: a rolling rule needs window"},
+		{"missing window", "    window: 720h\n", "", "line 6: rules[0]: a rolling rule needs window"},
 		{"too many places", "1000.00", "1000.001", "line 7"},
 		{"a float", "1000.00", "1e3", "line 7"},
 		{"no number", "count: 10", "count: ten", "line 16"},
@@ -92,10 +109,26 @@ func TestBad(t *testing.T) {
 		{"duration", "24h", "24 hours", "line 12"},
 		{"a scale above 9", "currency: EUR\nhold", "currency: EUR:10\nhold", "EUR:10"},
 		{"currency", "currency: EUR\nhold", "currency: EUROS\nhold", "EUROS"},
-		{"no bound", "at_least: 50", "from: 50", `line 16: unknown field "from"`},
+		{"no bound", "at_least: 50", "from: 50", "line 16: rules[5].where_amount.from: unknown field"},
 		{"a bound that is no amount", "at_least: 50", "at_least: all", "line 16"},
 		{"no tag", "per: merchant", "per: [merchant]", "line 16"},
 		{"twice", "hold_ttl: 48h", "budget: other", "line 4"},
+		{"a duration in a plan", "      window: 720h\n      th", "      window: month\n      th", "line 25: plans.gold[0].window: "},
+		{"a missing field in a plan", "      window: 720h\n      th", "      th", "line 23: plans.gold[0]: a rolling rule needs window"},
+		{"an unknown field in a plan", "drains_in: 24h}\n  a.b", "drain_in: 24h}\n  a.b", "line 29: plans.gold[1].drain_in: unknown field"},
+		{"a threshold in a plan", "- 90", "- 9O", "line 28: plans.gold[0].thresholds[1]: "},
+		{"a plan whose name has a point", "9000.00", "9000.001", `line 32: plans."a.b"[0].rolling: `},
+		{"an empty value in a list of tags", "- hotel", "- ''", `line 37: plans."a.b"[0].where.category[1]: a value is missing`},
+		{"a mistake that only the rules together have", "name: smooth, leaky: 900", "name: often, leaky: 900", "line 29: plans.gold[1].name: "},
+		{"an equal name", "name: smooth, leaky: 900", "name: month, leaky: 900", "line 29: plans.gold[1].name: two rules"},
+		{"an equal name in another line", "{name: single", "{name: smooth", "line 14: rules[3].name: two rules"},
+		{"an amount that is too large to leak", "leaky: 900", "leaky: 90071992547409.93", "line 29: plans.gold[1].leaky: "},
+		{"a rule of no account", "counts_credits: true", "counts_credits: true, per: ''", "line 15: rules[4].per: "},
+		{"a field twice", "    window: 720h\n  - {", "    window: 720h\n    window: 24h\n  - {", "line 9: rules[0].window: the field is given twice"},
+		{"no list in a plan", "  a.b:\n", "  c:\n    name: month\n  a.b:\n", "line 30: plans.c: it must be a list"},
+		{"a plan without rules", "  a.b:\n", "  c: []\n  a.b:\n", "line 30: plans.c: "},
+		{"a further budget", "ever, lifetime: 90000", "ever, lifetimes: 90000", "line 20: rules[0].lifetimes: unknown field"},
+		{"no name", "budget: cards\n", "", "line 2: budget: "},
 		{"no YAML", "budget: cards", "budget: [", "line"},
 		{"nothing", good, "", "empty"},
 		{"a list", good, "- 1\n", "line 1"},
