@@ -8,6 +8,7 @@ import (
 
 	"github.com/brimgo/brim/spend"
 	"github.com/brimgo/brim/spend/memledger"
+	"github.com/brimgo/brim/store"
 )
 
 func TestBadBudgets(t *testing.T) {
@@ -98,6 +99,23 @@ func TestBadBudgets(t *testing.T) {
 		_, err := spend.New(l, c.b, c.o)
 		if !errors.Is(err, spend.ErrBudget) || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %v; want ErrBudget that says %q", c.name, err, c.says)
+		}
+	}
+}
+
+// TestLeakyInPlan: a budget with a Leaky rule in a plan takes no amount that a bucket cannot count.
+func TestLeakyInPlan(t *testing.T) {
+	large := spend.Money{Minor: store.MaxAmount + 1, Currency: "EUR"}
+	for name, plan := range map[string]spend.Rule{"leaky": spend.Leaky("r", spend.Money{Minor: 1, Currency: "EUR"}, time.Hour), "lifetime": spend.Lifetime("r", large)} {
+		b, err := spend.New(memledger.New(nil), spend.Budget{
+			Name: "cards", Currency: "EUR", Rules: []spend.Rule{spend.Lifetime("r", large)}, Plans: map[string][]spend.Rule{"p": {plan}},
+		}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = b.Charge(t.Context(), spend.Request{ID: "1", Account: "a", Amount: large})
+		if refused := errors.Is(err, spend.ErrAmount); refused != (name == "leaky") {
+			t.Errorf("a plan with a %s rule: %v", name, err)
 		}
 	}
 }

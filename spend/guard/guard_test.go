@@ -110,7 +110,7 @@ func TestFaults(t *testing.T) {
 	const parts, each = 5, 7
 	runs := 0
 	for from := range 14 { // 0: none fails
-		for _, f := range []*flaky{
+		for i, f := range []*flaky{
 			{to: from, err: store.ErrUnavailable},
 			{to: from + 3, err: store.ErrUnavailable},
 			{to: from, err: store.ErrUnknownOutcome},
@@ -124,9 +124,9 @@ func TestFaults(t *testing.T) {
 				f.from = 1 << 30
 			}
 			for _, how := range []string{"return", "error", "panic", "disconnect", "long"} {
-				for n := range 2 * (parts + 1) {
-					broken, fate, held := n/2, spend.ReleaseOnExpiry, int64(50)
-					if n%2 == 1 {
+				for broken := range parts + 1 {
+					fate, held := spend.ReleaseOnExpiry, int64(50)
+					if (i+broken)%2 == 1 || f.to == from+9 {
 						fate, held = spend.SpendOnExpiry, 20+int64(from)*2 // less than the work costs, or more
 					}
 					runs++
