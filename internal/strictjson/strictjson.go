@@ -115,7 +115,7 @@ func decode(raw json.RawMessage, v reflect.Value) error {
 		return nil
 	}
 	if json.Unmarshal(raw, v.Addr().Interface()) != nil {
-		return fmt.Errorf("%.40s is no %s", raw, v.Kind())
+		return fmt.Errorf("%.40s is neither true nor false", raw) // the rest are bools
 	}
 	return nil
 }

@@ -68,7 +68,7 @@ func TestMistakes(t *testing.T) {
 		{"a field twice by another spelling", `{"on":true,"\u006fn":true}`, "on: the field is given twice; write it once"},
 		{"no list", `{"parts":{}}`, "parts: it must be a list: [value, value]"},
 		{"no map", `{"named":[]}`, "named: write fields as name: value"},
-		{"no bool", `{"on":"true"}`, `on: "true" is no bool`},
+		{"no bool", `{"on":"true"}`, `on: "true" is neither true nor false`},
 		{"a mistake of a type of its own", `{"named":{"x":5}}`, "named.x: write plain text"},
 		{"a place within a type of its own", `{"parts":[{"own":["a",1]}]}`, "parts[0].own[1]: write plain text"},
 		{"a field without a name", `{"":1}`, `"": unknown field`},
