@@ -37,16 +37,20 @@ func ownTable(t *testing.T, o Options) (s *Store, pool *pgxpool.Pool, schema str
 func TestTriesAnswerAsStore(t *testing.T) {
 	clock := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	s, pool, schema := ownTable(t, Options{Clock: func() time.Time { return clock }})
-	// By the clock, each bucket has 2 units and 1 that is held.
 	limit := store.Limit{Capacity: 10, LeakRate: 1}
-	for _, old := range []store.Limit{{Capacity: 20, LeakRate: 1}, {Capacity: 10, LeakRate: 2}} {
-		before := store.Record{Level: 2 + old.LeakRate, Held: 1, Time: clock.Add(-time.Second).UnixMicro(), Limit: old}
+	for _, old := range []store.Limit{{Capacity: 20, LeakRate: 1}, {Capacity: 10, LeakRate: 2}, {}} {
+		before := store.NewRecord(clock.UnixMicro()) // no row
+		if old != (store.Limit{}) {
+			// By the clock, each bucket has 2 units and 1 that is held.
+			before = unlike(store.Record{Level: 2 + old.LeakRate, Held: 1, Time: clock.Add(-time.Second).UnixMicro(), Limit: old})
+		}
 		t.Run(fmt.Sprint(old), func(t *testing.T) { triesAnswerAsStore(t, s, pool, schema, clock, limit, before) })
 	}
 }
 
 func triesAnswerAsStore(t *testing.T, s *Store, pool *pgxpool.Pool, schema string, clock time.Time, limit store.Limit, before store.Record) {
 	f := &filler{s: s}
+	exists := before.Limit != (store.Limit{})
 	for _, c := range []struct {
 		why     string
 		amounts [][]float64 // that the callers ask of each bucket, in ascending order
@@ -67,10 +71,8 @@ func triesAnswerAsStore(t *testing.T, s *Store, pool *pgxpool.Pool, schema strin
 			var reqs []*fillRequest
 			for i, amounts := range c.amounts {
 				b := limit.For(fmt.Sprint("k", i))
-				if _, err := pool.Exec(t.Context(), "INSERT INTO "+schema+`.buckets
-					(key, level, held, atime, capacity, leak_rate) VALUES ($1, $2, $3, $4, $5, $6)`,
-					b.Key, before.Level, before.Held, time.UnixMicro(before.Time), before.Capacity, before.LeakRate); err != nil {
-					t.Fatal(err)
+				if exists {
+					put(t, pool, schema, []string{b.Key}, []store.Record{before})
 				}
 				for _, n := range amounts {
 					reqs = append(reqs, &fillRequest{In: store.Op{Bucket: b, Amount: n}})
@@ -85,6 +87,12 @@ func triesAnswerAsStore(t *testing.T, s *Store, pool *pgxpool.Pool, schema strin
 				t.Fatal(err)
 			}
 			for i, g := range f.tries {
+				if !exists && reach < whole {
+					if rows[i].answered {
+						t.Errorf("%s, %s: a bucket without a row was answered before the INSERT", c.why, name)
+					}
+					continue
+				}
 				if reach > alone && !rows[i].answered {
 					t.Errorf("%s, %s: a bucket has no row of an answer", c.why, name)
 				}

@@ -272,15 +272,14 @@ func (s *Store) lock(
 
 // store writes the rows that changed, removes rows that were created for nothing, and commits.
 func (s *Store) store(ctx context.Context, q pgrun.Queryer, w *working, own bool) error {
-	changed, unused := w.changes()
-	if own && len(changed.keys) == 0 {
+	changed, recs, unused := w.changes()
+	if own && len(changed) == 0 {
 		_, err := q.Exec(ctx, "ROLLBACK")
 		return err
 	}
 	b := &pgx.Batch{}
-	if len(changed.keys) > 0 {
-		b.Queue(s.sql.Load().write, changed.keys, changed.levels, changed.times, changed.held,
-			changed.capacities, changed.leakRates, changed.blocks)
+	if len(changed) > 0 {
+		b.Queue(s.sql.Load().write, arguments(changed, recs)...)
 	}
 	if len(unused) > 0 {
 		b.Queue(s.sql.Load().remove, unused, nil) // the rows are locked
@@ -350,33 +349,15 @@ func (w *working) decide(txn store.Txn, maxSkew time.Duration) (res store.Result
 	return res, wrote
 }
 
-// stored holds the columns of the rows to store.
-type stored struct {
-	keys                                []string
-	levels, held, capacities, leakRates []float64
-	times                               []time.Time
-	blocks                              []pgtype.Timestamptz
-}
-
 // changes returns the rows to store, and the keys of rows that were created and not used.
-func (w *working) changes() (changed stored, unused []string) {
+func (w *working) changes() (changed []string, recs []store.Record, unused []string) {
 	for _, key := range w.keys {
-		k := w.buckets[key]
-		if !k.write {
-			if k.created {
-				unused = append(unused, key)
-			}
-			continue
+		switch k := w.buckets[key]; {
+		case k.write:
+			changed, recs = append(changed, key), append(recs, k.rec)
+		case k.created:
+			unused = append(unused, key)
 		}
-		r := &k.rec
-		changed.keys = append(changed.keys, key)
-		changed.levels = append(changed.levels, r.Level)
-		changed.held = append(changed.held, r.Held)
-		changed.capacities = append(changed.capacities, r.Capacity)
-		changed.leakRates = append(changed.leakRates, r.LeakRate)
-		changed.times = append(changed.times, pgrun.Timestamp(r.Time))
-		block := pgtype.Timestamptz{Time: pgrun.Timestamp(r.BlockedUntil), Valid: r.BlockedUntil != 0}
-		changed.blocks = append(changed.blocks, block)
 	}
-	return changed, unused
+	return changed, recs, unused
 }

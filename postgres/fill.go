@@ -259,7 +259,6 @@ func arrays(groups []group) (keys []string, capacities, rates []float64) {
 // group. The rows come in the order of the groups.
 func into(groups []group, f func(int, row)) func(pgx.Rows) error {
 	next := 0
-	var c columns
 	return func(rows pgx.Rows) error {
 		raw := rows.RawValues()
 		for next < len(groups) && groups[next].op().Key != string(raw[0]) {
@@ -268,7 +267,7 @@ func into(groups []group, f func(int, row)) func(pgx.Rows) error {
 		if next == len(groups) {
 			return errNoAnswer
 		}
-		r, err := c.written(raw)
+		r, err := readWritten(raw)
 		f(next, r)
 		next++
 		return err

@@ -63,7 +63,7 @@ func newReading() *reading { return &reading{rows: make(map[string]store.Record)
 
 // each reads a row of the answer.
 func (r *reading) each(rows pgx.Rows) error {
-	key, rec, clock, err := scanStored(rows)
+	key, rec, clock, err := readStored(rows)
 	r.rows[key], r.clock = rec, clock
 	return err
 }
@@ -126,7 +126,7 @@ func (s *Store) page(ctx context.Context, q pgrun.Queryer, prefix, after string,
 		wanted, n := limit-len(page), 0
 		args := []any{prefix, after, wanted, s.run.Now(), pgrun.PrefixEnd(prefix)}
 		_, err := s.run.QueryByIndex(ctx, q, s.sql.Load().page, args, func(rows pgx.Rows) error {
-			key, rec, clock, err := scanStored(rows)
+			key, rec, clock, err := readStored(rows)
 			if bad := rec.Validate(); bad != nil {
 				damage = cmp.Or(damage, bad)
 			} else {

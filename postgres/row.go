@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/brimgo/brim/internal/pgrun"
 	"github.com/brimgo/brim/store"
@@ -19,40 +18,31 @@ type row struct {
 	clock    int64 // of the statement, in microseconds
 }
 
-// columns are the columns that statements return, in types that scan without allocation.
-type columns struct {
-	level, pre, held, capacity, leakRate pgrun.Double
-	atime, blocked, now                  pgrun.Instant
-}
-
-// written reads a row that update_one.sql, update_many.sql or insert.sql has written. A flush reads
-// many, so written does without a scan; the driver looks up types for each value.
-func (c *columns) written(raw [][]byte) (row, error) {
-	for i, d := range [...]*pgrun.Double{&c.level, &c.pre, &c.held} {
+// readWritten reads a row that update_one.sql, update_many.sql or insert.sql has written.
+func readWritten(raw [][]byte) (row, error) {
+	var level, pre, held pgrun.Double
+	for i, d := range [...]*pgrun.Double{&level, &pre, &held} {
 		if err := d.ScanBytes(raw[1+i]); err != nil {
 			return row{}, err
 		}
 	}
-	err := c.now.ScanBytes(raw[4])
+	var now pgrun.Instant
+	err := now.ScanBytes(raw[4])
 	return row{
-		written: true, answered: true, pre: max(0, c.pre.Float64), clock: c.now.Micros,
-		rec: store.Record{Level: c.level.Float64, Held: c.held.Float64, Time: c.now.Micros},
+		written: true, answered: true, pre: max(0, pre.Float64), clock: now.Micros,
+		rec: store.Record{Level: level.Float64, Held: held.Float64, Time: now.Micros},
 	}, err
 }
 
-// record makes a record of the columns of the fragment stored(). An absent block is 0.
-func (c *columns) record() store.Record {
-	return store.Record{
-		Level: c.level.Float64, Held: c.held.Float64, Time: c.atime.Micros, BlockedUntil: c.blocked.Micros,
-		Limit: store.Limit{Capacity: c.capacity.Float64, LeakRate: c.leakRate.Float64},
+// readStored reads a row of read.sql or page.sql: key, columns and time. The key is empty in a row that
+// has only the time. readStored does without a scan, for which the driver looks up the type of each
+// value.
+func readStored(rows pgx.Rows) (key string, rec store.Record, clock int64, err error) {
+	raw := rows.RawValues()
+	rec, err = record(raw[1:])
+	var now pgrun.Instant
+	if err == nil {
+		err = now.ScanBytes(raw[1+len(columns)])
 	}
-}
-
-// scanStored reads a row of read.sql or page.sql. The key is empty in a row that has only the
-// time.
-func scanStored(rows pgx.Rows) (key string, rec store.Record, clock int64, err error) {
-	var c columns
-	var k pgtype.Text
-	err = rows.Scan(&k, &c.level, &c.atime, &c.held, &c.capacity, &c.leakRate, &c.blocked, &c.now)
-	return k.String, c.record(), c.now.Micros, err
+	return string(raw[0]), rec, now.Micros, err
 }

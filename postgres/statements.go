@@ -57,7 +57,7 @@ func fragments() []pgname.Fragment {
 	if err != nil {
 		panic(err) // embedded: the program would not have been built without it
 	}
-	list := pgrun.Fragments()
+	list := append(pgrun.Fragments(), columnFragments()...)
 	for _, e := range entries {
 		list = append(list, pgname.ParseFragment(read(dir, e.Name())))
 	}

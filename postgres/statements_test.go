@@ -127,21 +127,12 @@ func TestIntactAgreesWithStore(t *testing.T) {
 			records = append(records, store.Record{Time: at, BlockedUntil: until, Limit: store.Limit{Capacity: 1}})
 		}
 	}
-	n := len(records)
-	levels, held, sizes, leaks := make([]float64, n), make([]float64, n), make([]float64, n), make([]float64, n)
-	written, blocks := make([]time.Time, n), make([]*time.Time, n)
-	for i, r := range records {
-		levels[i], held[i], sizes[i], leaks[i] = r.Level, r.Held, r.Capacity, r.LeakRate
-		if written[i] = time.UnixMicro(r.Time); r.BlockedUntil != 0 {
-			blocks[i] = new(time.UnixMicro(r.BlockedUntil))
-		}
+	keys := make([]string, len(records))
+	for i := range keys {
+		keys[i] = fmt.Sprintf("%06d", i)
 	}
-	sql := defaultNames(t).Statement("test", `
-		SELECT {{intact(t)}}
-		FROM unnest($1::float8[], $2::float8[], $3::float8[], $4::float8[], $5::timestamptz[], $6::timestamptz[])
-		     WITH ORDINALITY AS t (level, held, capacity, leak_rate, atime, blocked_until, i)
-		ORDER BY i`, fragments())
-	rows, err := pgtest.Pool(t).Query(t.Context(), sql, levels, held, sizes, leaks, written, blocks)
+	sql := defaultNames(t).Statement("test", "SELECT {{intact(t)}} FROM {{rows(t)}} ORDER BY t.key", fragments())
+	rows, err := pgtest.Pool(t).Query(t.Context(), sql, arguments(keys, records)...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -156,7 +147,7 @@ func TestIntactAgreesWithStore(t *testing.T) {
 		}
 		return nil
 	})
-	if err != nil || i != n || sound == 0 {
-		t.Errorf("%d of %d rows, %d of them intact, %v", i, n, sound, err)
+	if err != nil || i != len(records) || sound == 0 {
+		t.Errorf("%d of %d rows, %d of them intact, %v", i, len(records), sound, err)
 	}
 }

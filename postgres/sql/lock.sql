@@ -40,8 +40,7 @@ WITH c AS MATERIALIZED (
          CROSS JOIN (SELECT $1::text[] AS k, $2::int4[] AS t, $3::float8[] AS n, $4::float8[] AS c,
                             $5::float8[] AS r OFFSET 0) AS a
          CROSS JOIN LATERAL unnest(a.k, a.t, a.n, a.c, a.r) AS u (key, txn, need, capacity, rate)
-         LEFT JOIN LATERAL (SELECT s.key, s.level, s.atime, s.held, s.capacity, s.leak_rate, s.blocked_until
-                            FROM {{schema}}.{{table}} AS s WHERE s.key = u.key OFFSET 0) AS s ON true
+         LEFT JOIN LATERAL (SELECT s.* FROM {{schema}}.{{table}} AS s WHERE s.key = u.key OFFSET 0) AS s ON true
 ), refused AS MATERIALIZED (
     SELECT DISTINCT a.txn FROM asked AS a WHERE a.refused
 ), wanted AS MATERIALIZED (

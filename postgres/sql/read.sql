@@ -5,5 +5,4 @@
 SELECT s.key, {{stored(s)}}, {{instant(c.now)}}
 FROM (SELECT $1::text[] AS k, {{clock($2)}} AS now OFFSET 0) AS c
      LEFT JOIN LATERAL pg_catalog.unnest(c.k) AS u (key) ON true
-     LEFT JOIN LATERAL (SELECT s.key, s.level, s.atime, s.held, s.capacity, s.leak_rate, s.blocked_until
-                        FROM {{schema}}.{{table}} AS s WHERE s.key = u.key OFFSET 0) AS s ON true
+     LEFT JOIN LATERAL (SELECT s.* FROM {{schema}}.{{table}} AS s WHERE s.key = u.key OFFSET 0) AS s ON true

@@ -12,11 +12,7 @@
 -- $4 leak rates
 -- $5 to $8 as in update_one.sql
 UPDATE {{schema}}.{{table}} AS t SET
-    level = {{leaked(t, {{started($6)}})}} + u.amount,
-    pre = CASE WHEN $5::bool THEN {{leaked(t, {{started($6)}})}} END,
-    atime = {{time_to_store(t, u.rate, {{started($6)}}, {{leaked(t, {{started($6)}})}})}},
-    capacity = u.capacity,
-    leak_rate = u.rate
+    {{filled(t, u.amount, u.capacity, u.rate, $5::bool, {{started($6)}})}}
 -- The arrays come through a sub-select so that the planner does not count their elements: it would
 -- make a new plan for every length instead of keeping one.
 FROM (SELECT $1::text[] AS k, $2::float8[] AS n, $3::float8[] AS c, $4::float8[] AS r

@@ -7,17 +7,12 @@
 -- $2 the sum of the amounts
 -- $3 the capacity
 -- $4 the leak rate
--- $5 whether there are several amounts: then each caller's answer needs the level before, which
---    RETURNING does not know before PostgreSQL 18
+-- $5 whether there are several amounts
 -- $6 the clock, or null for the server's
 -- $7 how far ahead of the clock a stored time may be
 -- $8 the lock_timeout in milliseconds, or null
 UPDATE {{schema}}.{{table}} AS t SET
-    level = {{leaked(t, {{started($6)}})}} + $2::float8,
-    pre = CASE WHEN $5::bool THEN {{leaked(t, {{started($6)}})}} END,
-    atime = {{time_to_store(t, $4::float8, {{started($6)}}, {{leaked(t, {{started($6)}})}})}},
-    capacity = $3::float8,
-    leak_rate = $4::float8
+    {{filled(t, $2::float8, $3::float8, $4::float8, $5::bool, {{started($6)}})}}
 WHERE t.key = $1::text
   AND {{lock_timeout($8)}} IS NOT NULL
   AND CASE WHEN {{intact(t)}}

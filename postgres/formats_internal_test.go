@@ -1,18 +1,20 @@
-package postgres_test
+package postgres
 
 import (
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/brimgo/brim/internal/differ"
+	"github.com/brimgo/brim/internal/pgname"
 	"github.com/brimgo/brim/internal/pgtest"
 	"github.com/brimgo/brim/migrations"
-	"github.com/brimgo/brim/postgres"
 	"github.com/brimgo/brim/store"
 )
 
@@ -55,16 +57,17 @@ func TestSchemasOfEarlierVersions(t *testing.T) {
 			if err := migrations.Up(t.Context(), pool, &migrations.Options{Schema: schema}); err != nil {
 				t.Fatal(err)
 			}
-			s := over(t, pool, postgres.Options{Schema: schema, Clock: func() time.Time { return writtenAt.Add(2 * time.Second) }})
-			page := list(t, s, "")
-			if len(page) != len(written) {
-				t.Fatalf("%d buckets; want %d", len(page), len(written))
+			s, err := New(pool, &Options{Schema: schema, Clock: func() time.Time { return writtenAt.Add(2 * time.Second) }})
+			if err != nil {
+				t.Fatal(err)
 			}
-			for _, e := range page {
-				want := written[e.Key].State(store.Limit{}, writtenAt.Add(2*time.Second).UnixMicro(), store.DefaultMaxSkew)
-				if d := differ.Fields(e.State, want); d != "" {
-					t.Errorf("%q:\n%s", e.Key, d)
-				}
+			defer s.Close()
+			found, err := s.records(t.Context(), pool, slices.Collect(maps.Keys(written)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if d := differ.Fields(found.rows, written); d != "" {
+				t.Errorf("the buckets differ from those that were written:\n%s", d)
 			}
 			// The bucket takes fills as before.
 			b := store.Limit{Capacity: 10, LeakRate: 0.25}.For("level")
@@ -81,22 +84,22 @@ func writeFormat(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	status, err := migrations.CurrentStatus(t.Context(), pgtest.Pool(t), &migrations.Options{Schema: pgtest.Schema(t)})
+	_, pool, schema := ownTable(t, Options{})
+	keys := slices.Sorted(maps.Keys(written))
+	recs := make([]store.Record, len(keys))
+	for i, key := range keys {
+		recs[i] = written[key]
+	}
+	put(t, pool, schema, keys, recs)
+	var rows string
+	err = pool.QueryRow(t.Context(), fmt.Sprintf(`SELECT string_agg('INSERT INTO %[1]s.buckets '
+		'SELECT * FROM jsonb_populate_record(NULL::%[1]s.buckets, ' || quote_literal(to_jsonb(t)) || E');\n', '' ORDER BY key)
+		FROM %[2]s.buckets AS t`, writtenSchema, schema)).Scan(&rows)
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := new(strings.Builder)
-	b.WriteString(script)
-	for key, r := range written {
-		blocked := "NULL"
-		if r.BlockedUntil != 0 {
-			blocked = "'" + time.UnixMicro(r.BlockedUntil).UTC().Format(time.RFC3339Nano) + "'"
-		}
-		fmt.Fprintf(b, "INSERT INTO %s.buckets (level, atime, held, capacity, leak_rate, blocked_until, key) VALUES (%v, '%s', %v, %v, %v, %s, '%s');\n",
-			writtenSchema, r.Level, time.UnixMicro(r.Time).UTC().Format(time.RFC3339Nano), r.Held, r.Capacity, r.LeakRate, blocked, strings.ReplaceAll(key, "'", "''"))
-	}
-	name := fmt.Sprintf("testdata/schema%d.sql", status.Latest)
-	if err := os.WriteFile(name, []byte(b.String()), 0o644); err != nil {
+	name := fmt.Sprintf("testdata/schema%d.sql", pgname.Latest)
+	if err := os.WriteFile(name, []byte(script+rows), 0o644); err != nil {
 		t.Fatal(err)
 	}
 }
