@@ -34,10 +34,7 @@ func ExampleFiles() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	for _, name := range names {
-		fmt.Println(name)
-	}
+	fmt.Println(names[0], names[1])
 	// Output:
-	// 0001_buckets.up.sql
-	// 0002_ledger.up.sql
+	// 0001_buckets.up.sql 0002_ledger.up.sql
 }
