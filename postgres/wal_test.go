@@ -2,11 +2,9 @@ package postgres_test
 
 import (
 	"fmt"
-	"os"
-	"regexp"
-	"strconv"
 	"testing"
 
+	"github.com/brimgo/brim/internal/docpage"
 	"github.com/brimgo/brim/postgres"
 	"github.com/brimgo/brim/store"
 )
@@ -15,25 +13,13 @@ import (
 // docs/internals/postgres.md. A column that is added to the table of buckets shows here.
 func TestWALOfStatements(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile("../docs/internals/postgres.md")
-	if err != nil {
-		t.Fatal(err)
-	}
 	// told returns the nth number in the last cell of a statement's row.
 	told := func(statement string, nth int) float64 {
-		row := regexp.MustCompile("(?m)^\\| `" + statement + "` .*\\|([^|]+)\\|$").FindSubmatch(page)
-		if row == nil {
-			t.Fatalf("the page has no row of %s", statement)
+		figures, err := docpage.Figures("../docs/internals/postgres.md", "`"+statement+"`", 4)
+		if err != nil || len(figures) <= nth {
+			t.Fatalf("the row of %s has the figures %v, %v; want %d", statement, figures, err, nth+1)
 		}
-		numbers := regexp.MustCompile(`\d+`).FindAll(row[1], -1)
-		if len(numbers) <= nth {
-			t.Fatalf("the row of %s has %q, want %d numbers", statement, row[1], nth+1)
-		}
-		n, err := strconv.ParseFloat(string(numbers[nth]), 64)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return n
+		return figures[nth]
 	}
 	pool := quiet(t, "full_page_writes=off").Pool(t)
 	s := over(t, pool, postgres.Options{Schema: migrateOn(t, pool)})

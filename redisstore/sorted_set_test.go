@@ -3,16 +3,13 @@ package redisstore
 import (
 	"fmt"
 	"math"
-	"os"
-	"regexp"
-	"strconv"
-	"strings"
 	"sync/atomic"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/brimgo/brim"
+	"github.com/brimgo/brim/internal/docpage"
 	"github.com/brimgo/brim/internal/redistest"
 )
 
@@ -25,15 +22,9 @@ var hourly = brim.Over(calls, 3600e9)
 // pageFigure returns the number in the row of docs/algorithms.md that begins with name.
 func pageFigure(t *testing.T, name string) float64 {
 	t.Helper()
-	page, err := os.ReadFile("../docs/algorithms.md")
+	figures, err := docpage.Figures("../docs/algorithms.md", name, 1)
 	must(t, err)
-	row := regexp.MustCompile(`\| ` + regexp.QuoteMeta(name) + ` \| ([0-9,]+) \|`).FindSubmatch(page)
-	if row == nil {
-		t.Fatalf("docs/algorithms.md has no row %q with a figure", name)
-	}
-	v, err := strconv.ParseFloat(strings.ReplaceAll(string(row[1]), ",", ""), 64)
-	must(t, err)
-	return v
+	return figures[0]
 }
 
 // TestBytesBesideASortedSet measures the memory of a sliding log in a sorted set, and that of the
