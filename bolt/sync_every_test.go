@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/brimgo/brim/internal/docpage"
 	"github.com/brimgo/brim/internal/kv"
 	"github.com/brimgo/brim/internal/vfs"
 	"github.com/brimgo/brim/store"
@@ -109,6 +110,26 @@ func TestSyncEvery(t *testing.T) {
 		closeStore(t, s)
 		levelIs(t, openAt(t, s.db.File().Path(), nil), "k", 104)
 	})
+}
+
+// TestOneSync: behind the two commits of a new store, a change is one sync of the journal, as
+// docs/internals/engine.md says.
+func TestOneSync(t *testing.T) {
+	c := countSyncs(t)
+	s := openTemp(t, nil)
+	for range 2 {
+		fillup(t, s, "k", 1)
+	}
+	c.syncs.Store(0)
+	const changes = 10
+	for range changes {
+		fillup(t, s, "k", 1)
+	}
+	words := map[int64]string{1: "one", 2: "two"}
+	says := "| Log | `bolt.Open` | Update returns | a frame of the log, " + words[c.syncs.Load()/changes] + " fdatasync |"
+	if lacks := docpage.Lacks("../docs/internals/engine.md", says); lacks != "" || c.syncs.Load()%changes != 0 {
+		t.Errorf("%d syncs of %d changes. %s", c.syncs.Load(), changes, lacks)
+	}
 }
 
 // TestFailedSync: after a sync that failed, nobody knows which acknowledged decisions last. So the

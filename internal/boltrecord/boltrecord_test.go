@@ -3,6 +3,7 @@ package boltrecord
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"math"
 	"strings"
 	"testing"
@@ -10,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/brimgo/brim/internal/differ"
+	"github.com/brimgo/brim/internal/docpage"
 	"github.com/brimgo/brim/store"
 )
 
@@ -34,6 +36,15 @@ func TestRecordRoundTrip(t *testing.T) {
 			t.Fatalf("%v\n%s", err, d)
 		}
 	})
+}
+
+// TestRecordOnThePage compares the size of a record with docs/internals/engine.md.
+func TestRecordOnThePage(t *testing.T) {
+	says := fmt.Sprintf("A record of `brim` has %d bytes before its checksums: %d; level, held units, time, capacity, leak rate "+
+		"and end of the block, %d bytes each.", len(Encode(&sampleRecord)), recordFormat, (recordSize-1)/6)
+	if lacks := docpage.Lacks("../../docs/internals/engine.md", says); lacks != "" {
+		t.Error(lacks)
+	}
 }
 
 func TestRecordDamage(t *testing.T) {

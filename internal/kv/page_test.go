@@ -6,11 +6,15 @@ import (
 	"fmt"
 	"hash/crc32"
 	"maps"
+	"math/bits"
 	"os"
 	"strings"
 	"testing"
 
 	"go.etcd.io/bbolt"
+
+	"github.com/brimgo/brim/internal/boltfile"
+	"github.com/brimgo/brim/internal/docpage"
 )
 
 // The decoder of this file follows docs/internals/engine.md and calls nothing of the engine. So the
@@ -157,5 +161,64 @@ func TestPage(t *testing.T) {
 		if !maps.Equal(got[name], want[name]) {
 			t.Errorf("%s has %d values by the page, want %d", name, len(got[name]), len(want[name]))
 		}
+	}
+}
+
+// TestPageFigures compares the tables and the sizes on the page with the constants of the engine, by
+// which TestPage has written its log.
+func TestPageFigures(t *testing.T) {
+	const unit = boltfile.SealSize / 2
+	noTime := int64(NoTime)
+	says := []string{
+		fmt.Sprintf("commits of %s changes", docpage.Thousands(checkpointBatch)),
+		fmt.Sprintf("size of a segment: a multiple of %s, from %[1]s to 2^%d", docpage.Thousands(logPage), bits.Len(MaxSegment)-1),
+		fmt.Sprintf("CRC-32C of bytes 0 to %d", logHeadSize-4-1),
+		fmt.Sprintf("the frame from offset 4 to %d", headerSum-1),
+		fmt.Sprintf("zeros up to a multiple of %d bytes", align),
+		fmt.Sprintf("%d bytes: microseconds since the Unix epoch, signed; -2^%d if", len(appendChanges(nil, nil, noTime)), bits.Len64(uint64(noTime))-1),
+		fmt.Sprintf("| %d to %d | CRC-32C of the name", 2*unit, unit+1), fmt.Sprintf("| %d to 1 | the same CRC", unit),
+		fmt.Sprintf("four numbers of %d bytes", (boltfile.TotalsSize-boltfile.SealSize)/4),
+		fmt.Sprintf("- `format`: %d bytes, %d;", formatSize-boltfile.SealSize, fileFormat),
+		fmt.Sprintf("the ID of the log, %d bytes; and generation, offset and number of the position, %d bytes each.",
+			idSize, (watermarkSize-boltfile.SealSize-1-idSize)/3),
+	}
+	type field struct {
+		size int
+		text string
+	}
+	for _, table := range []struct {
+		size   int // of all fields
+		fields []field
+	}{
+		{logPage, []field{
+			{len(logMagic), "`brim journal` and four zeros |"},
+			{4, fmt.Sprintf("format: %d |", logVersion)},
+			{idSize, "ID, random |"},
+			{8, "R, the size"},
+			{4, "CRC-32C"},
+			{logPage - logHeadSize, "zeros |"},
+		}},
+		{headerSize, []field{
+			{4, "checksum: the CRC at offset " + fmt.Sprint(headerSum)},
+			{4, "size of the body"},
+			{8, "generation, from 1 |"},
+			{8, "number of the frame"},
+			{4, "offset in its segment"},
+			{4, "number of frames before"},
+			{4, "checksum of the header"},
+		}},
+	} {
+		at := 0
+		for _, f := range table.fields {
+			says = append(says, fmt.Sprintf("| %d | %d | %s", at, f.size, f.text))
+			at += f.size
+		}
+		if at != table.size {
+			t.Errorf("the fields %v have %d bytes; want %d", table.fields, at, table.size)
+		}
+	}
+	says = append(says, fmt.Sprintf("| %d | R | the segment", logPage), fmt.Sprintf("| %d + R | R | the segment", logPage), fmt.Sprintf("| %d | | body |", headerSize))
+	if lacks := docpage.Lacks("../../docs/internals/engine.md", says...); lacks != "" {
+		t.Error(lacks)
 	}
 }
