@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/brimgo/brim/internal/docpage"
 	"github.com/brimgo/brim/internal/pgtest"
 	"github.com/brimgo/brim/postgres"
 	"github.com/brimgo/brim/store"
@@ -174,4 +175,37 @@ func TestStatementsOfCalls(t *testing.T) {
 	within := s.WithSQL(c.beginSQL(t, pgx.ReadCommitted))
 	sends("the first amount in a transaction of database/sql", within, one(unit("a")), "update_one")
 	sends("a hold in a transaction of database/sql", within, one(store.Op{Bucket: steady.For("a"), Hold: 1}), lockedWithin)
+}
+
+// TestStatementsOnThePage compares the statements of a call that can never fit, for a new key, with the
+// table in docs/internals/postgres.md.
+func TestStatementsOnThePage(t *testing.T) {
+	for lane, before := range map[string]struct {
+		op    store.Op
+		times int
+		first string // between the first statement and the others, which may be another round trip
+	}{
+		"refusals and new buckets are rare": {op(steady.For("a"), 1, store.IfFits), 300, "; then "},
+		"refusals are frequent":             {op(store.Limit{Capacity: 1}.For("full"), 1, store.IfFits), 10, ", "},
+		"new buckets are frequent":          {first: ", "},
+	} {
+		names := &sent{}
+		pool := pgtest.PoolAt(t, pgtest.URL(t), func(c *pgxpool.Config) { c.ConnConfig.Tracer = names })
+		schema := migrated(t)
+		fill(t, over(t, pool, postgres.Options{Schema: schema}), op(store.Limit{Capacity: 1}.For("full"), 1, store.IfFits))
+		fill(t, over(t, pool, postgres.Options{Schema: schema}), op(steady.For("a"), 1, store.IfFits))
+		s := over(t, pool, postgres.Options{Schema: schema})
+		for range before.times {
+			fill(t, s, before.op)
+		}
+		names.take()
+		if st := fill(t, s, op(store.Limit{Capacity: 1}.For("new"), 2, store.IfFits)); st.Accepted {
+			t.Fatalf("%+v; want a refusal", st)
+		}
+		first, others, _ := strings.Cut(strings.ReplaceAll(names.take(), "(new)", ""), " ")
+		says := "| " + lane + " | `" + first + "`" + before.first + "`" + strings.ReplaceAll(others, " ", "`, `") + "` |"
+		if lacks := docpage.Lacks("../docs/internals/postgres.md", says); lacks != "" {
+			t.Error(lacks)
+		}
+	}
 }

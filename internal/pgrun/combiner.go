@@ -229,7 +229,10 @@ const (
 	shortWait = 4 * time.Millisecond
 	// remembered is how long a row counts as held after a call has last waited for it.
 	remembered = time.Second
-	// longestPause is the longest pause of the slow lane. Pauses double up to it.
+	// slowWait is the lock_timeout of the first flush of the slow lane.
+	slowWait = 2 * leastWait
+	// leastPause and longestPause are the bounds of the pauses of the slow lane, which double.
+	leastPause   = 2 * time.Millisecond
 	longestPause = 25 * time.Millisecond
 )
 
@@ -268,7 +271,7 @@ func (c *Combiner[Q, A]) flushSlow(batch Batch[Q, A]) {
 	start, last := time.Now(), len(c.lanes)-1
 	l, open := c.lanes[last], batch
 	if c.pause == 0 {
-		l.skip, l.wait = false, min(2*leastWait, c.r.Timeout/stallsPerFlush)
+		l.skip, l.wait = false, min(slowWait, c.r.Timeout/stallsPerFlush)
 		open = c.flushes[last](l.ctx, batch)
 	}
 	l.skip, l.wait = true, shortWait
@@ -291,7 +294,7 @@ func (c *Combiner[Q, A]) flushSlow(batch Batch[Q, A]) {
 			r.Err = ErrHeld
 		}
 	}
-	c.pause = min(max(2*c.pause, 2*time.Millisecond), longestPause)
+	c.pause = min(max(2*c.pause, leastPause), longestPause)
 	for _, r := range batch {
 		if r.Err != ErrHeld {
 			c.pause = 0
