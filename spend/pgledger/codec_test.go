@@ -1,10 +1,13 @@
 package pgledger
 
 import (
+	"fmt"
 	"io/fs"
 	"strings"
 	"testing"
 
+	"github.com/brimgo/brim/internal/docpage"
+	"github.com/brimgo/brim/internal/pgname"
 	"github.com/brimgo/brim/migrations"
 )
 
@@ -52,5 +55,37 @@ func TestIDs(t *testing.T) {
 			t.Errorf("%s: %q is stored like %q", c.why, c.id, other)
 		}
 		seen[string(raw)] = c.id
+	}
+	lacks := docpage.Lacks("../../docs/internals/spend.md",
+		fmt.Sprintf("| a UUID in lower case, with its dashes | its %d bytes |", len(idBytes(uuid))),
+		fmt.Sprintf("| 32 hexadecimal digits in lower case | a zero, and %d bytes |", len(idBytes(plain))-1),
+		fmt.Sprintf("| another text of 16 bytes | %s zeros, and the text |", map[int]string{18: "two"}[len(idBytes("sixteen bytes ID"))]),
+	)
+	if lacks != "" {
+		t.Error(lacks)
+	}
+}
+
+// TestPage: docs/internals/spend.md names every statement, and tells the number of tables and of the holds
+// in a row of an account.
+func TestPage(t *testing.T) {
+	names, err := pgname.New("", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	words := map[int]string{4: "four", 5: "five"}
+	says := []string{
+		"in " + words[len(names.Ledger())] + " tables", "up to " + words[mostHolds] + " open holds",
+		map[int]string{4: "the fifth and further open holds"}[mostHolds],
+	}
+	entries, err := fs.ReadDir(files, "sql")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		says = append(says, "`"+strings.TrimSuffix(e.Name(), ".sql")+"`")
+	}
+	if lacks := docpage.Lacks("../../docs/internals/spend.md", says...); lacks != "" {
+		t.Error(lacks)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/brimgo/brim/internal/docpage"
 	"github.com/brimgo/brim/internal/pgtest"
 	"github.com/brimgo/brim/postgres"
 	"github.com/brimgo/brim/spend"
@@ -61,7 +63,18 @@ func (t *trips) TraceBatchStart(ctx context.Context, _ *pgx.Conn, d pgx.TraceBat
 func (t *trips) TraceBatchQuery(context.Context, *pgx.Conn, pgx.TraceBatchQueryData) {}
 func (t *trips) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData)     {}
 
-// TestRoundTrips sees that a decision takes the round trips that docs/spend.md lists.
+// inOrder reports whether all has the elements of some in their order.
+func inOrder(some, all []string) bool {
+	for _, name := range all {
+		if len(some) > 0 && some[0] == name {
+			some = some[1:]
+		}
+	}
+	return len(some) == 0
+}
+
+// TestRoundTrips sees that a decision takes the round trips that docs/spend.md lists, with the statements of
+// docs/internals/spend.md in their order.
 func TestRoundTrips(t *testing.T) {
 	schema := migrated(t)
 	var seen trips
@@ -71,6 +84,15 @@ func TestRoundTrips(t *testing.T) {
 		read = "BEGIN plan take requests watched"
 		find = "BEGIN plan take begun requests watched"
 	)
+	const page = "../../docs/internals/spend.md"
+	if lacks := docpage.Lacks(page, "read "+find+" decide", "decides in two round trips"); lacks != "" {
+		t.Error(lacks)
+	}
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	told := strings.Fields(string(regexp.MustCompile(`(?m)^ store +save.*$`).Find(text)))
 	for _, c := range []struct {
 		name string
 		call func(context.Context) (spend.Decision, error)
@@ -129,6 +151,9 @@ func TestRoundTrips(t *testing.T) {
 			}
 			if !slices.Equal(seen.list, c.want) {
 				t.Errorf("round trips %q, want %q", seen.list, c.want)
+			}
+			if stored := c.want[len(c.want)-1]; stored != "ROLLBACK" && !inOrder(strings.Fields(stored), told) {
+				t.Errorf("%s are stored in another order than docs/internals/spend.md has: %s", stored, told)
 			}
 		})
 	}
