@@ -21,6 +21,7 @@ import (
 	"github.com/brimgo/brim"
 	"github.com/brimgo/brim/bolt"
 	"github.com/brimgo/brim/httplimit"
+	"github.com/brimgo/brim/internal/docpage"
 	"github.com/brimgo/brim/postgres"
 )
 
@@ -319,6 +320,17 @@ func TestInternals(t *testing.T) {
 	}
 	if named < 50 {
 		t.Errorf("found %d names; the search for them is broken", named)
+	}
+}
+
+// docs/internals/testing.md tells two figures of .ci/test.
+func TestVerdict(t *testing.T) {
+	script := regexp.MustCompile(`(?s)\nleast=(\d+) .*-timeout (\d+)m `).FindStringSubmatch(read(t, ".ci/test"))
+	if script == nil {
+		t.Fatal(".ci/test has no least share of statements and no timeout")
+	}
+	if lacks := docpage.Lacks("docs/internals/testing.md", "cover less than "+script[1]+" % of it", "a package has "+script[2]+" minutes"); lacks != "" {
+		t.Error(lacks)
 	}
 }
 

@@ -2,6 +2,8 @@ package redisstore
 
 import (
 	"context"
+	"fmt"
+	"math/bits"
 	"os"
 	"regexp"
 	"strings"
@@ -10,6 +12,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/brimgo/brim/internal/docpage"
 	"github.com/brimgo/brim/internal/redistest"
 	"github.com/brimgo/brim/store"
 )
@@ -102,5 +105,20 @@ func TestOperationsNames(t *testing.T) {
 	}
 	if names < 20 {
 		t.Errorf("found %d names; the search for them is broken", names)
+	}
+}
+
+// TestPage compares the figures in docs/internals/redis.md with the script.
+func TestPage(t *testing.T) {
+	formats := regexp.MustCompile(`%\.(\d+)g`).FindAllStringSubmatch(source, -1)
+	for _, m := range formats {
+		lacks := docpage.Lacks("../docs/internals/redis.md", "Lua with up to "+m[1]+" digits.",
+			fmt.Sprintf("that a double holds exactly up to 2^%d.", bits.Len(store.MaxTime)-1))
+		if lacks != "" {
+			t.Error(lacks)
+		}
+	}
+	if len(formats) == 0 {
+		t.Error("the script formats no number")
 	}
 }
