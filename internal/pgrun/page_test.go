@@ -21,6 +21,8 @@ func TestPageFigures(t *testing.T) {
 		fmt.Sprintf("The slow lane waits %d ms for a row", slowWait.Milliseconds()),
 		fmt.Sprintf("pauses of %d to %d ms", leastPause.Milliseconds(), longestPause.Milliseconds()),
 		fmt.Sprintf("the statement stalls for %d ms", shortWait.Milliseconds()),
+		fmt.Sprintf("the halves of the batch, the largest first, for %d ms.", halving.Milliseconds()),
+		fmt.Sprintf("caller stays for %d ms beyond its deadline", grace.Milliseconds()),
 		map[time.Duration]string{time.Second: "for a second at most after the last one has found the row held"}[remembered],
 		fmt.Sprintf("A combiner has %s hashes", docpage.Thousands(len(Combiner[int, int]{}.held))),
 		fmt.Sprintf("After %s eighths of `StatementTimeout`", words[int(patience(8))]),
