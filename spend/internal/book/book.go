@@ -5,6 +5,7 @@ package book
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/brimgo/brim/spend/ledger"
@@ -30,17 +31,46 @@ type Batch struct {
 	Reader
 	Pages    Pages // that the reader has read ahead, and those that jobs have read
 	now      int64
-	accounts map[string]ledger.Account
-	requests map[string]*ledger.Request // nil for an ID without an answer
-	entries  map[string][]ledger.Entry  // appended, by account
-	changes  ledger.Changes             // Accounts, Requests, Spends and Replaced have IDs and keys alone, each once
+	accounts map[string]*account
+	requests map[string]*request
+
+	// The changes of all jobs, each account and request once, in the order of their first change.
+	keys    []string       // of accounts
+	ids     []string       // of requests
+	changes ledger.Changes // Entries and Drop
 }
+
+// account is an account with the changes of jobs.
+type account struct {
+	ledger.Account
+	read, changed bool
+	fresh         []ledger.Entry
+	least         int64 // the earliest date of fresh
+	// opened are the holds that jobs have opened, and closed the stored ones that they have closed.
+	opened, closed map[ledger.Hold]bool
+}
+
+// request is a request, nil if the ledger has none, and how the changes of jobs are stored.
+type request struct {
+	*ledger.Request
+	as form
+}
+
+// form is a field of [ledger.Changes] with requests.
+type form int
+
+const (
+	unchanged form = iota
+	inSpends
+	inReplaced
+	inRequests
+)
 
 // NewBatch returns a batch that has decided nothing.
 func NewBatch(stored Reader, now int64) *Batch {
 	return &Batch{
 		Reader: stored, Pages: make(Pages), now: now,
-		accounts: make(map[string]ledger.Account), requests: make(map[string]*ledger.Request),
+		accounts: make(map[string]*account), requests: make(map[string]*request),
 	}
 }
 
@@ -72,63 +102,84 @@ func (b *Batch) Run(job *ledger.Job) error {
 
 // add adds the changes of a job. spends are the requests whose spend it replaces, with the new one.
 func (b *Batch) add(c *ledger.Changes, spends []ledger.Request) {
-	all := &b.changes
-	for _, a := range c.Accounts {
-		if !slices.ContainsFunc(all.Accounts, func(o ledger.Account) bool { return o.Key == a.Key }) {
-			all.Accounts = append(all.Accounts, a)
+	for _, stored := range c.Accounts {
+		a := b.account(stored.Key)
+		if !a.changed {
+			a.changed, b.keys = true, append(b.keys, stored.Key)
 		}
-		b.accounts[a.Key] = a
+		a.Account, a.read = stored, true
 	}
-	all.Entries = append(all.Entries, c.Entries...)
+	b.changes.Entries = append(b.changes.Entries, c.Entries...)
 	for _, e := range c.Entries {
-		if b.entries == nil {
-			b.entries = make(map[string][]ledger.Entry)
+		a := b.account(e.Account)
+		if len(a.fresh) == 0 {
+			a.least = e.Dated
 		}
-		b.entries[e.Account] = append(b.entries[e.Account], e)
+		a.fresh, a.least = append(a.fresh, e), min(a.least, e.Dated)
 	}
-	all.Requests = append(all.Requests, c.Requests...)
-	for i := range c.Requests {
-		b.requests[c.Requests[i].ID] = &c.Requests[i]
+	b.note(c.Requests, inRequests)
+	b.note(spends, inSpends)
+	b.note(c.Replaced, inReplaced)
+	for _, h := range c.Opened {
+		put(&b.account(h.Account).opened, h)
 	}
-	for i := range spends {
-		r := &spends[i]
-		is := func(o ledger.Request) bool { return o.ID == r.ID }
-		if !slices.ContainsFunc(slices.Concat(all.Requests, all.Spends, all.Replaced), is) {
-			all.Spends = append(all.Spends, *r)
-		}
-		b.requests[r.ID] = r
-	}
-	for i := range c.Replaced {
-		r := &c.Replaced[i]
-		is := func(o ledger.Request) bool { return o.ID == r.ID }
-		if !slices.ContainsFunc(all.Requests, is) {
-			all.Spends = slices.DeleteFunc(all.Spends, is)
-			all.Replaced = append(slices.DeleteFunc(all.Replaced, is), *r)
-		}
-		b.requests[r.ID] = r
-	}
-	all.Opened = append(all.Opened, c.Opened...)
 	for _, h := range c.Closed {
-		if i := slices.Index(all.Opened, h); i >= 0 {
-			all.Opened = slices.Delete(all.Opened, i, i+1)
+		if a := b.account(h.Account); a.opened[h] {
+			delete(a.opened, h)
 		} else {
-			all.Closed = append(all.Closed, h)
+			put(&a.closed, h)
 		}
 	}
-	all.Drop = append(all.Drop, c.Drop...)
+	b.changes.Drop = append(b.changes.Drop, c.Drop...)
+}
+
+func put(set *map[ledger.Hold]bool, h ledger.Hold) {
+	if *set == nil {
+		*set = make(map[ledger.Hold]bool)
+	}
+	(*set)[h] = true
+}
+
+// note notes the last state of requests. A request that the batch inserts stays in Requests, and one
+// that it replaces in Replaced.
+func (b *Batch) note(list []ledger.Request, as form) {
+	for i := range list {
+		id := list[i].ID
+		r := b.requests[id]
+		if r == nil {
+			r = new(request)
+			b.requests[id] = r
+		}
+		if r.as == unchanged {
+			b.ids = append(b.ids, id)
+		}
+		r.Request, r.as = &list[i], max(r.as, as)
+	}
+}
+
+func (b *Batch) account(key string) *account {
+	a := b.accounts[key]
+	if a == nil {
+		a = new(account)
+		b.accounts[key] = a
+	}
+	return a
 }
 
 // Changes returns the changes of all jobs. Each account, request, spend and hold is there once, in
 // its last state; the requests in Spends are complete.
 func (b *Batch) Changes() *ledger.Changes {
 	c := b.changes
-	for i := range c.Accounts {
-		c.Accounts[i] = b.accounts[c.Accounts[i].Key]
+	for _, key := range b.keys {
+		a := b.accounts[key]
+		c.Accounts = append(c.Accounts, a.Account)
+		c.Opened = slices.AppendSeq(c.Opened, maps.Keys(a.opened))
+		c.Closed = slices.AppendSeq(c.Closed, maps.Keys(a.closed))
 	}
-	for _, list := range [...][]ledger.Request{c.Requests, c.Spends, c.Replaced} {
-		for i := range list {
-			list[i] = *b.requests[list[i].ID]
-		}
+	for _, id := range b.ids {
+		r := b.requests[id]
+		list := [...]*[]ledger.Request{inSpends: &c.Spends, inReplaced: &c.Replaced, inRequests: &c.Requests}[r.as]
+		*list = append(*list, *r.Request)
 	}
 	return &c
 }
@@ -138,26 +189,25 @@ func (b *Batch) Now() int64 { return b.now }
 
 // Account returns a working set.
 func (b *Batch) Account(key string) (ledger.Account, error) {
-	a, known := b.accounts[key]
-	if known {
-		return a, nil
+	a := b.account(key)
+	if a.read {
+		return a.Account, nil
 	}
-	a, err := b.Reader.Account(key)
+	stored, err := b.Reader.Account(key)
 	if err == nil {
-		b.accounts[key] = a
+		a.Account, a.read = stored, true
 	}
-	return a, err
+	return stored, err
 }
 
 // Request returns the answer to an ID, or nil.
 func (b *Batch) Request(id string) (*ledger.Request, error) {
-	r, known := b.requests[id]
-	if known {
-		return r, nil
+	if r := b.requests[id]; r != nil {
+		return r.Request, nil
 	}
 	r, err := b.Reader.Request(id)
 	if err == nil {
-		b.requests[id] = r
+		b.requests[id] = &request{Request: r}
 	}
 	return r, err
 }
@@ -172,7 +222,9 @@ func (b *Batch) Entries(account string, after, upto int64, limit int) ([]ledger.
 		}
 		b.Pages.Keep(account, after, list, through, limit)
 	}
-	list, through = Merge(list, through, b.entries[account], after, upto)
+	if a := b.account(account); a.least <= through { // else none of the fresh ones is dated up to through
+		list, through = Merge(list, through, a.fresh, after, upto)
+	}
 	return list, through, nil
 }
 
@@ -200,7 +252,7 @@ func Merge(stored []ledger.Entry, through int64, fresh []ledger.Entry, after, up
 func (b *Batch) Since(account string, after ledger.Position, limit int) ([]ledger.Entry, error) {
 	list, err := b.Reader.Since(account, after, limit)
 	list = list[:len(list):len(list)]
-	for _, e := range b.entries[account] {
+	for _, e := range b.account(account).fresh {
 		if n := len(list); e.Seq > after.Seq && (n < limit || e.At == list[n-1].At) {
 			list = append(list, e)
 		}
@@ -211,15 +263,14 @@ func (b *Batch) Since(account string, after ledger.Position, limit int) ([]ledge
 // Holds returns the requests of the open holds with an expiry up to a time, and the earliest expiry of
 // the others.
 func (b *Batch) Holds(account string, upto int64, limit int) (held []ledger.Request, next int64, err error) {
-	closed := b.changes.Closed
-	open, next, err := b.Reader.Open(account, upto, max(limit, limit+len(closed)))
+	a := b.account(account)
+	open, next, err := b.Reader.Open(account, upto, max(limit, limit+len(a.closed)))
 	if err != nil {
 		return nil, 0, err
 	}
-	open = slices.DeleteFunc(open, func(h ledger.Hold) bool { return slices.Contains(closed, h) })
-	for _, h := range b.changes.Opened {
+	open = slices.DeleteFunc(open, func(h ledger.Hold) bool { return a.closed[h] })
+	for h := range a.opened {
 		switch {
-		case h.Account != account:
 		case h.Expires <= upto:
 			open = append(open, h)
 		case next == 0 || h.Expires < next:
