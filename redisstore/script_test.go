@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/brimgo/brim/internal/differ"
 	"github.com/brimgo/brim/internal/redistest"
 	"github.com/brimgo/brim/internal/seed"
 	"github.com/brimgo/brim/store"
@@ -45,9 +46,8 @@ func TestScriptAgainstGo(t *testing.T) {
 				if !there {
 					want = store.NewRecord(at)
 				}
-				if recs[i].Record != want || recs[i].err != nil {
-					t.Fatalf("step %d: the script left %+v, error %v, and package store %+v",
-						step, recs[i].Record, recs[i].err, want)
+				if d := differ.Fields(recs[i].Record, want); d != "" || recs[i].err != nil {
+					t.Fatalf("step %d: the script and package store left different records, error %v\n%s", step, recs[i].err, d)
 				}
 			}
 			_, wrote, _ := b.repeat(at, recs, s.o.MaxSkew)

@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/brimgo/brim/internal/differ"
 	"github.com/brimgo/brim/spend"
 	"github.com/brimgo/brim/spend/ledger"
 	"github.com/brimgo/brim/spend/memledger"
@@ -228,8 +229,8 @@ func TestDay(t *testing.T) {
 		if err := n.cards.Verify(t.Context(), "card:7"); err != nil {
 			t.Error(err)
 		}
-		if got != string(want) {
-			t.Errorf("the day is\n%s\nand testdata/day.txt is\n%s", got, want)
+		if d := differ.Fields(strings.Split(got, "\n"), strings.Split(string(want), "\n")); d != "" {
+			t.Errorf("the lines of the day are not those of testdata/day.txt:\n%s", d)
 		}
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -21,21 +22,36 @@ var sampleRecord = store.Record{
 	BlockedUntil: 1767323046000000,
 }
 
-// TestRecordRoundTrip encodes valid records and decodes them again.
+// TestRecordRoundTrip encodes valid records and decodes them again, with every field that there is.
 func TestRecordRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		number := rapid.Float64Range(store.MinLeakRate, store.MaxAmount)
-		want := store.Record{
-			Level: number.Draw(t, "level"), Held: number.Draw(t, "held"),
-			Time:         rapid.Int64Range(-store.MaxTime, store.MaxTime).Draw(t, "time"),
-			Limit:        store.Limit{Capacity: number.Draw(t, "capacity"), LeakRate: number.Draw(t, "rate")},
-			BlockedUntil: rapid.Int64Range(-store.MaxTime, store.MaxTime).Draw(t, "blocked"),
-		}
+		var want store.Record
+		draw(t, reflect.ValueOf(&want).Elem())
 		got, err := Decode(Encode(&want), 0)
 		if d := differ.Fields(got, want); err != nil || d != "" {
 			t.Fatalf("%v\n%s", err, d)
 		}
 	})
+}
+
+// draw gives each field a number, which is not 0.
+func draw(t *rapid.T, fields reflect.Value) {
+	for i := range fields.NumField() {
+		f, name := fields.Field(i), fields.Type().Field(i).Name
+		if !f.CanSet() { // it is no part of the bucket
+			continue
+		}
+		switch f.Kind() {
+		case reflect.Float64:
+			f.SetFloat(rapid.Float64Range(store.MinLeakRate, store.MaxAmount).Draw(t, name))
+		case reflect.Int64:
+			f.SetInt(rapid.Int64Range(1, store.MaxTime).Draw(t, name) * rapid.SampledFrom([]int64{1, -1}).Draw(t, "sign"))
+		case reflect.Struct:
+			draw(t, f)
+		default:
+			t.Fatalf("draw has no number for the field %s of the kind %v", name, f.Kind())
+		}
+	}
 }
 
 // TestRecordOnThePage compares the size of a record with docs/internals/engine.md.
