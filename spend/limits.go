@@ -34,6 +34,10 @@ type RuleLimit struct {
 	// Default takes the account's own limits of the rule away, with and without an end. Amount and
 	// Until are then zero.
 	Default bool `json:"default,omitempty"`
+	// Add adds Amount, which may be negative, to the limit that the account has: with Until, to the one
+	// in force, and else to the one without an end, or to the amount of the budget. So two top-ups
+	// that arrive together both count. A sum below zero is [ErrAmount].
+	Add bool `json:"add,omitempty"`
 }
 
 // SetLimits gives an account limits of its own, in the place of the amounts of the budget: this
@@ -77,9 +81,9 @@ func (l *RuleLimit) check() error {
 	switch {
 	case !validName(l.Rule):
 		return requestErr("the name of a rule must be 1 to 64 bytes of UTF-8 without control characters")
-	case l.Default && (l.Amount != Money{} || !l.Until.IsZero()):
-		return requestErr("the limit of rule %q is the default, and has an amount or an end, too", l.Rule)
-	case l.Amount.Minor < 0:
+	case l.Default && (l.Amount != Money{} || !l.Until.IsZero() || l.Add):
+		return requestErr("the limit of rule %q is the default, and has an amount or an end, or adds something, too", l.Rule)
+	case l.Amount.Minor < 0 && !l.Add:
 		return fmt.Errorf("spend: %w: the limit of rule %q is %v; it must be 0 or more", ErrAmount, l.Rule, l.Amount)
 	case !l.Until.IsZero() && !storable(l.Until):
 		return requestErr("the limit of rule %q ends in the year %d; %s", l.Rule, l.Until.Year(), storableYears)
@@ -112,6 +116,9 @@ func (l *RuleLimit) text() string {
 		return "default"
 	}
 	s := l.Amount.String() // of a number of spends, the number alone
+	if l.Add {
+		s = "add " + s
+	}
 	if !l.Until.IsZero() {
 		s += " until " + l.Until.UTC().Format(time.RFC3339Nano)
 	}
@@ -212,15 +219,16 @@ func (b *Budgets) newUpkeep(kind, id, account string) (*action, error) {
 // upkeep carries out SetLimits, SetPlan, Freeze, Unfreeze and Mend. An account has been loaded with
 // the rules of its new plan.
 func (t *attempt) upkeep() error {
-	a := t.accounts[0]
+	a, tags := t.accounts[0], t.act.tags
 	switch t.act.kind {
 	case kindLimits:
-		for i := range t.act.limits {
-			l := &t.act.limits[i]
-			if err := a.budget.allow(l); err != nil {
+		tags = make(map[string]string)
+		for _, l := range t.act.limits {
+			if err := cmp.Or(a.sum(&l), a.budget.allow(&l)); err != nil {
 				return err
 			}
-			a.setLimit(l)
+			a.setLimit(&l)
+			tags[l.Rule] = l.text()
 		}
 		a.useLimits()
 		for _, u := range a.tallies {
@@ -238,7 +246,26 @@ func (t *attempt) upkeep() error {
 		}
 		t.now = a.time
 	}
-	return a.add(ledger.Entry{Kind: t.act.kind, RequestID: t.act.id, Tags: t.act.tags})
+	return a.add(ledger.Entry{Kind: t.act.kind, RequestID: t.act.id, Tags: tags})
+}
+
+// sum replaces a limit that adds something by the sum.
+func (a *account) sum(l *RuleLimit) error {
+	i := slices.IndexFunc(a.tallies, func(u *tally) bool { return u.name == l.Rule })
+	if !l.Add || i < 0 {
+		return nil // allow tells that there is no such rule
+	}
+	before := a.tallies[i].amounts.then
+	if !l.Until.IsZero() {
+		before = a.tallies[i].amounts.now
+	}
+	n, fits := add(before, l.Amount.Minor)
+	if !fits || n < 0 {
+		return fmt.Errorf("spend: %w: the limit of rule %q is %v, and %v more would be below 0, or out of range",
+			ErrAmount, l.Rule, Money{before, l.Amount.Currency}, l.Amount)
+	}
+	l.Amount.Minor, l.Add = n, false
+	return nil
 }
 
 // ownLimit is the account's own limits of one rule.

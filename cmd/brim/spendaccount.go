@@ -130,7 +130,8 @@ func (a *app) spendLimitsCommand(f *spendFlags) *cobra.Command {
 	return cmd
 }
 
-// parseLimit reads RULE=AMOUNT, RULE=NUMBERx for a rule that counts spends, or RULE=default.
+// parseLimit reads RULE=AMOUNT, RULE=NUMBERx for a rule that counts spends, or RULE=default. An amount
+// with a sign is added.
 func parseLimit(s, currency string, until time.Time) (l spend.RuleLimit, err error) {
 	i := strings.LastIndexByte(s, '=')
 	if i < 1 {
@@ -142,7 +143,8 @@ func parseLimit(s, currency string, until time.Time) (l spend.RuleLimit, err err
 		l.Default = true
 		return l, nil
 	}
-	l.Until = until
+	l.Until, l.Add = until, strings.HasPrefix(amount, "+") || strings.HasPrefix(amount, "-")
+	amount = strings.TrimPrefix(amount, "+")
 	if times, ok := strings.CutSuffix(amount, "x"); ok {
 		l.Amount.Minor, err = strconv.ParseInt(times, 10, 64)
 		if err != nil {
