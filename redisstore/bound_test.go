@@ -228,9 +228,15 @@ func TestBound(t *testing.T) {
 			for _, one := range publicCalls {
 				o := &Options{CallTimeout: boundTimeout, BatchSize: 1, Prefix: "bound:"}
 				warm := w.client()
-				s, err := New(warm, o)
+				s, err := newStore(warm, o)
 				must(t, err)
-				must(t, fill(t.Context(), s)) // this opens a connection
+				err = fill(t.Context(), s) // this opens a connection
+				for range 4 {              // the server lives, but a busy machine may take longer than CallTimeout
+					if err != nil {
+						err = fill(t.Context(), s)
+					}
+				}
+				must(t, err)
 				wants := store.ErrUnavailable
 				if one.writes {
 					wants = store.ErrUnknownOutcome

@@ -148,19 +148,20 @@ type special struct {
 	spends bool // the call is one of a ledger
 }
 
-// measure makes the call without a cut and returns the bytes that it sends and receives. The
-// first call of a store may ask more, such as the kind of its table: cuts there would not come
-// in the calls after it. So measure calls again until a call is no shorter than the one before it.
+// measure makes the call without a cut and returns the bytes that it sends and receives. A call may
+// ask more than others, such as the size of its table, once a second: cuts there would not come in
+// the calls after it. So measure calls again until a call is no shorter than the one before it, and
+// returns the shorter one.
 func (e exchange) measure(ctx context.Context, r *rig) (lengths [2]int, err error) {
-	for before := -1; ; before = lengths[0] + lengths[1] {
+	for first := true; ; first = false {
 		k := &cut{at: -1}
 		if err := e.run(ctx, r, k); err != nil {
 			return k.counts, fmt.Errorf("without a cut: %w", err)
 		}
-		lengths = k.counts
-		if before >= 0 && lengths[0]+lengths[1] >= before {
+		if !first && k.counts[0]+k.counts[1] >= lengths[0]+lengths[1] {
 			return lengths, nil
 		}
+		lengths = k.counts
 	}
 }
 
