@@ -1,100 +1,74 @@
 package storetest
 
 import (
+	"fmt"
+	"maps"
 	"math"
-	"math/big"
 	"time"
 
+	"github.com/brimgo/brim/internal/differ"
 	"github.com/brimgo/brim/store"
 )
 
-// model computes the states of buckets in exact arithmetic. It shares no code with package
-// store.
-type model struct {
-	clock   int64 // microseconds
-	buckets map[string]modelBucket
-	// inexact permits the store to differ by rounding: 2 units in the last place of the
-	// capacity for each write. If that permits either decision, the model follows the store.
-	inexact bool
+// Model is the content of a store with a MaxSkew of [store.DefaultMaxSkew], in exact arithmetic. It
+// shares no code with package store, so that it finds the faults there, too. [Run] compares a store
+// with it on random operations. A harness that has calls of its own, with faults or with many
+// callers, can do the same: it carries out each call on the model and gives it the store's answer.
+//
+// A method compares every field of the answer, apart from Estimate. RetryAfter may be a microsecond
+// late. If the answer is wrong, the method returns an error that
+// tells the fields, and the model stays as it was. Without an answer, the method returns that of a
+// store, except for RetryAfter: a caller who lost the answer goes on with the model before the call
+// and the one after it. A Model is for one goroutine.
+//
+// A new rule of a bucket is added here once, and all harnesses judge it: a field of an operation in
+// decide, a field of the state in state, a field of the record in Bucket.
+type Model struct {
+	// Buckets has the buckets that exist. To delete one, delete its key. A copy of the map is a
+	// snapshot of the store.
+	Buckets map[string]Bucket
+	// Rounds permits the store to round: by 2 units in the last place of the capacity for each
+	// write. If that permits either decision, the model follows the store's answer. Without Rounds,
+	// every number must be equal, and the inputs must need no rounding.
+	Rounds bool
+	// Slack is a number of units by which the buckets of a store that Rounds may differ besides,
+	// where the times of calls are not exactly known.
+	Slack float64
 }
 
-// modelBucket is one bucket. Its numbers never change in place, so a copy is a snapshot.
-type modelBucket struct {
-	level, held *big.Int
-	time, until int64 // time of the last write; end of the block
+// Bucket is one bucket of a [Model]. Buckets can be compared and copied. The zero Bucket does not
+// exist.
+type Bucket struct {
+	level, held num
+	time, until int64 // microseconds: time of the last write; end of the block
 	limit       store.Limit
 	perhaps     store.Limit // takes the place of limit if rounding has emptied the bucket, or has not; zero if it cannot
 	there       bool
-	slack       float64 // units by which the store may differ
+	slack       float64 // units by which the store may differ, besides Model.Slack
 }
 
 // decision is the model's answer to one operation.
 type decision struct {
-	accepted, full bool
-	refused        bool // not accepted, in mode IfFits
-	kept           bool // a block lasted: a call that is not accepted neither sets another nor ends an old rate
-	notHeld        bool
-	spilled        *big.Int
-	drained        *big.Int // nil: none
-	wrote          bool
-}
-
-var zero, million = new(big.Int), big.NewInt(1_000_000)
-
-// quantum is the number of binary digits after the point. Amounts are whole numbers of quanta
-// of 2^-128/10^6 units, and rates are whole numbers of quanta per microsecond. So sums,
-// differences and leaks are whole and exact, without fractions to reduce. No input has bits
-// below 2^-128.
-const quantum = 128
-
-// quanta returns an amount of units in quanta.
-func quanta(f float64) *big.Int { return new(big.Int).Mul(perMicro(f), million) }
-
-// perMicro returns a rate in units per second in quanta per microsecond.
-func perMicro(f float64) *big.Int {
-	fraction, exp := math.Frexp(f)
-	q := big.NewInt(int64(math.Ldexp(fraction, 53)))
-	if shift := exp - 53 + quantum; shift >= 0 {
-		return q.Lsh(q, uint(shift))
-	} else {
-		return q.Rsh(q, uint(-shift))
-	}
-}
-
-// approx returns quanta in units, to the nearest double.
-func approx(q *big.Int) float64 {
-	f, _ := new(big.Float).Quo(new(big.Float).SetInt(q), new(big.Float).SetInt(million)).Float64()
-	return math.Ldexp(f, -quantum)
-}
-
-func add(a ...*big.Int) *big.Int {
-	sum := new(big.Int)
-	for _, q := range a {
-		sum.Add(sum, q)
-	}
-	return sum
-}
-
-func sub(a, b *big.Int) *big.Int { return new(big.Int).Sub(a, b) }
-
-func larger(a, b *big.Int) *big.Int {
-	if a.Cmp(b) < 0 {
-		return b
-	}
-	return a
+	accepted, full   bool
+	refused          bool // not accepted, in mode IfFits
+	kept             bool // a block lasted: a call that is not accepted neither sets another nor ends an old rate
+	notHeld          bool
+	spilled, drained num
+	wrote            bool
 }
 
 // bucket returns the bucket of key. If it does not exist, it is empty, at the clock's time.
-func (m *model) bucket(key string) modelBucket {
-	if b, ok := m.buckets[key]; ok {
-		return b
+func (m *Model) bucket(key string, clock int64) Bucket {
+	b := m.Buckets[key]
+	if !b.there {
+		b.time = clock
 	}
-	return modelBucket{level: zero, held: zero, time: m.clock}
+	return b
 }
 
 // believed returns the bucket with its time set to the clock if it is more than MaxSkew ahead,
 // and reports whether it was.
-func (b modelBucket) believed(clock int64) (modelBucket, bool) {
+func (b Bucket) believed(clock int64) (Bucket, bool) {
 	if b.time-clock <= maxSkew.Microseconds() {
 		return b, false
 	}
@@ -108,47 +82,45 @@ func (b modelBucket) believed(clock int64) (modelBucket, bool) {
 
 // leaked returns the level at a time that is not before the bucket's time. Past time leaks at the
 // rate last written.
-func (b modelBucket) leaked(now int64) *big.Int {
+func (b Bucket) leaked(now int64) num {
 	if now == b.time {
 		return b.level
 	}
-	gone := new(big.Int).Mul(perMicro(b.limit.LeakRate), big.NewInt(now-b.time))
-	return larger(zero, sub(b.level, gone))
+	return larger(num{}, b.level.sub(perMicro(b.limit.LeakRate).times(now-b.time)))
 }
 
 // endOldRate returns the bucket at the time now under a limit with another rate than the one last
 // written, and reports whether the rate is another.
-func (b modelBucket) endOldRate(limit store.Limit, now int64) (modelBucket, bool) {
+func (b Bucket) endOldRate(limit store.Limit, now int64) (Bucket, bool) {
 	if b.limit == (store.Limit{}) || b.limit.LeakRate == limit.LeakRate {
 		return b, false
 	}
 	b.level, b.time, b.limit = b.leaked(now), now, limit
-	b.slack += 2 * ulp(limit.Capacity, b.slack, approx(b.level))
+	b.slack += 2 * ulp(limit.Capacity, b.slack, b.level.units())
 	return b, true
 }
 
 // heldAfter returns the held units after a change by hold units.
-func (b modelBucket) heldAfter(hold *big.Int, capacity float64) (held *big.Int, ok bool) {
-	held = add(b.held, hold)
+func (b Bucket) heldAfter(hold num, capacity float64) (held num, ok bool) {
+	held = b.held.add(hold)
 	rounding := quanta(max(capacity, b.limit.Capacity) * 0x1p-40)
-	switch {
-	case hold.Sign() >= 0 || held.Cmp(rounding) >= 0:
+	if hold.sign() >= 0 || held.sub(rounding).sign() >= 0 {
 		return held, true
 	}
-	return zero, add(held, rounding).Sign() >= 0
+	return num{}, held.add(rounding).sign() >= 0
 }
 
 // rim returns the units that the bucket may contain after op.
-func rim(op store.Op, now int64) *big.Int {
+func rim(op store.Op, now int64) num {
 	c := quanta(op.Capacity)
 	if op.Ceiling == 0 {
 		return c
 	}
 	ceiling := quanta(op.Ceiling)
 	if !op.CeilingAt.IsZero() {
-		ceiling.Sub(ceiling, new(big.Int).Mul(perMicro(op.LeakRate), big.NewInt(max(0, now-op.CeilingAt.UnixMicro()))))
+		ceiling = ceiling.sub(perMicro(op.LeakRate).times(max(0, now-op.CeilingAt.UnixMicro())))
 	}
-	if ceiling.Cmp(c) < 0 {
+	if ceiling.sub(c).sign() < 0 {
 		return ceiling
 	}
 	return c
@@ -156,37 +128,37 @@ func rim(op store.Op, now int64) *big.Int {
 
 // decide decides op on b at clock, and returns the bucket afterwards. Open decides if rounding
 // permits either answer.
-func (b modelBucket) decide(op store.Op, clock int64, open func(over *big.Int) (fits, sure bool)) (modelBucket, decision) {
+func (b Bucket) decide(op store.Op, clock int64, open func(over num) (fits, sure bool)) (Bucket, decision) {
 	if op.Mode == store.Block || op.Mode == store.Unblock {
 		b, wrote := b.believed(clock)
 		if op.Mode == store.Unblock && b.until != 0 {
 			b.until, wrote = 0, true
 		}
-		return b, decision{accepted: true, spilled: zero, wrote: wrote}
+		return b, decision{accepted: true, wrote: wrote}
 	}
 	if op.Limit == (store.Limit{}) { // the limit last written
 		if op.Limit = b.limit; b.limit == (store.Limit{}) {
 			notHeld := op.Amount > 0 || op.Hold < 0
-			return b, decision{accepted: !notHeld, notHeld: notHeld, spilled: zero}
+			return b, decision{accepted: !notHeld, notHeld: notHeld}
 		}
 	}
 	if op.Amount == 0 && op.Hold == 0 {
-		return b, decision{accepted: true, spilled: zero}
+		return b, decision{accepted: true}
 	}
 	amount, hold := quanta(op.Amount), quanta(op.Hold)
 	held, ok := b.heldAfter(hold, op.Capacity)
 	if !ok {
-		return b, decision{notHeld: true, spilled: zero}
+		return b, decision{notHeld: true}
 	}
 	b, skewed := b.believed(clock)
 	now := max(b.time, clock)
 	leaked := b.leaked(now)
-	d := decision{spilled: zero, wrote: skewed}
+	d := decision{wrote: skewed}
 
-	over := sub(add(leaked, b.held, amount, hold), rim(op, now))
+	over := leaked.add(b.held).add(amount).add(hold).sub(rim(op, now))
 	fits, sure := open(over)
 	if sure {
-		fits = over.Sign() <= 0
+		fits = over.sign() <= 0
 	}
 	d.kept = b.until > now
 	d.accepted = fits && !d.kept || op.Mode == store.Always
@@ -194,13 +166,13 @@ func (b modelBucket) decide(op store.Op, clock int64, open func(over *big.Int) (
 	after := leaked
 	switch {
 	case op.Mode == store.Clamp && !fits:
-		after = larger(leaked, sub(rim(op, now), b.held))
-		d.spilled = sub(add(leaked, amount), after)
+		after = larger(leaked, rim(op, now).sub(b.held))
+		d.spilled = leaked.add(amount).sub(after)
 	case d.accepted || op.Mode == store.Clamp:
-		after = larger(zero, add(leaked, amount))
+		after = larger(num{}, leaked.add(amount))
 	}
-	nothing := op.Amount < 0 && op.Hold == 0 && leaked.Sign() == 0
-	if op.Amount < 0 && op.Hold == 0 && approx(leaked) <= b.slack && op.Limit != b.limit {
+	nothing := op.Amount < 0 && op.Hold == 0 && leaked == num{}
+	if op.Amount < 0 && op.Hold == 0 && leaked.units() <= b.slack && op.Limit != b.limit {
 		if b.perhaps = b.limit; nothing {
 			b.perhaps = op.Limit
 		}
@@ -210,11 +182,11 @@ func (b modelBucket) decide(op store.Op, clock int64, open func(over *big.Int) (
 	if (d.accepted || op.Mode == store.Clamp) && !nothing {
 		b.level, b.time, b.limit = after, now, op.Limit
 		b.held = held
-		b.slack += 2 * ulp(op.Capacity, op.Amount, op.Hold, b.slack, approx(after), approx(b.held))
+		b.slack += 2 * ulp(op.Capacity, op.Amount, op.Hold, b.slack, after.units(), b.held.units())
 		d.wrote = true
 	}
-	if amount.Sign() < 0 {
-		d.drained = sub(leaked, after)
+	if op.Amount < 0 {
+		d.drained = leaked.sub(after)
 	}
 	if d.refused = op.Mode == store.IfFits && !d.accepted; d.refused && !d.kept && op.Amount+op.Hold <= op.Capacity {
 		var wrote bool
@@ -222,7 +194,7 @@ func (b modelBucket) decide(op store.Op, clock int64, open func(over *big.Int) (
 		d.wrote = d.wrote || wrote
 	}
 	puts := op.Hold > 0 || op.Hold == 0 && op.Amount > 0
-	atRim := add(after, b.held).Cmp(quanta(op.Capacity)) >= 0
+	atRim := after.add(b.held).sub(quanta(op.Capacity)).sign() >= 0
 	switch {
 	case op.Mode == store.Clamp:
 		d.full = puts && (!fits || atRim)
@@ -239,21 +211,14 @@ func (d decision) blocks(op store.Op) bool {
 
 // block sets the block of an operation that blocks its bucket. Until is the store's answer: with
 // UntilEmpty it is rounded up to a microsecond and may be a microsecond late.
-func (b modelBucket) block(op store.Op, clock int64, until time.Time) (modelBucket, bool) {
+func (b Bucket) block(op store.Op, clock int64, until time.Time) (Bucket, bool) {
 	now := max(b.time, clock)
 	end := now + op.BlockFor.Microseconds()
-	left := b.leaked(now)
-	switch rate := perMicro(b.limit.LeakRate); {
-	case op.BlockFor != store.UntilEmpty:
-	case left.Sign() == 0:
-		end = now
-	case rate.Sign() == 0:
-		end = store.MaxTime
-	default:
-		wait := add(left, rate, big.NewInt(-1)) // rounded up
-		end = now + wait.Quo(wait, rate).Int64()
-		if off := until.UnixMicro() - end; off >= -1-b.slackMicros() && off <= 1+b.slackMicros() {
-			end = until.UnixMicro()
+	if op.BlockFor == store.UntilEmpty {
+		if end = b.empties(now); end > now && end < store.MaxTime {
+			if off := until.UnixMicro() - end; off >= -1-b.slackMicros() && off <= 1+b.slackMicros() {
+				end = until.UnixMicro()
+			}
 		}
 	}
 	if end = min(end, store.MaxTime); end <= max(b.until, now) {
@@ -266,8 +231,21 @@ func (b modelBucket) block(op store.Op, clock int64, until time.Time) (modelBuck
 	return b, true
 }
 
+// empties returns the first time from now on at which nothing is left of the level.
+func (b Bucket) empties(now int64) int64 {
+	lo, hi := now-1, int64(store.MaxTime)
+	for hi-lo > 1 {
+		if mid := lo + (hi-lo)/2; (b.leaked(mid) == num{}) {
+			hi = mid
+		} else {
+			lo = mid
+		}
+	}
+	return hi
+}
+
 // slackMicros returns the microseconds in which the slack leaks.
-func (b modelBucket) slackMicros() int64 {
+func (b Bucket) slackMicros() int64 {
 	if b.limit.LeakRate == 0 {
 		return 0
 	}
@@ -275,37 +253,118 @@ func (b modelBucket) slackMicros() int64 {
 }
 
 // expired reports whether the bucket may be pruned.
-func (b modelBucket) expired(clock int64) bool {
+func (b Bucket) expired(clock int64) bool {
 	past := clock - maxSkew.Microseconds()
 	leaks := b.limit.LeakRate != 0 || b.limit == (store.Limit{})
-	return b.there && b.held.Sign() == 0 && b.until <= past && b.time <= past && leaks && b.leaked(past).Sign() == 0
+	return b.there && b.held == num{} && b.until <= past && b.time <= past && leaks && b.leaked(past) == num{}
 }
 
-// wouldFit reports whether ops fit into b at clock, one after the other, give or take slack
-// units. RetryAfter promises that they do.
-func (b modelBucket) wouldFit(ops []store.Op, clock int64, slack float64) bool {
-	open := exactly
-	if slack != 0 {
-		open = func(over *big.Int) (fits, sure bool) { return approx(over) <= slack, false }
-	}
-	for _, op := range ops {
-		if op.Mode == store.Clamp && len(ops) == 1 {
-			op.Mode = store.IfFits
-		}
-		after, d := b.decide(op, clock, open)
-		if d.refused || d.notHeld {
-			return false
-		}
-		if d.blocks(op) {
-			after, _ = after.block(op, clock, time.Time{})
-		}
-		b = after
-	}
-	return true
+// Prune removes the buckets that a store must remove when its clock shows that time.
+func (m *Model) Prune(clock time.Time) {
+	maps.DeleteFunc(m.Buckets, func(_ string, b Bucket) bool { return b.expired(clock.UnixMicro()) })
 }
 
-// exactly never lets rounding decide.
-func exactly(*big.Int) (fits, sure bool) { return false, true }
+// Fill carries out op at a reading of the store's clock, as the store's Fill does. got is nil, or
+// the answer: its only state and its error, and Accepted as in the state.
+func (m *Model) Fill(op store.Op, clock time.Time, got *store.Result) (want store.Result, err error) {
+	return m.apply(store.Txn{op}, clock.UnixMicro(), got, op.Mode != store.Ask)
+}
+
+// Apply carries out a transaction at a reading of the store's clock, as the store's Apply does. got
+// is nil, or the answer. The transactions of one Apply are decided one after the other.
+func (m *Model) Apply(txn store.Txn, clock time.Time, got *store.Result) (want store.Result, err error) {
+	return m.apply(txn, clock.UnixMicro(), got, false)
+}
+
+// Read returns the state of a bucket at a reading of the store's clock, by its limit or by the limit
+// last written. got is nil, or the answer.
+func (m *Model) Read(b store.Bucket, clock time.Time, got *store.State) (want store.State, err error) {
+	at := clock.UnixMicro()
+	want = m.state(store.Op{Bucket: b}, m.bucket(b.Key, at), decision{}, at, got)
+	return want, differs(b, at, got, want)
+}
+
+// state returns the state of a bucket after an operation, with the numbers of the answer where they
+// are near enough.
+func (m *Model) state(op store.Op, b Bucket, d decision, clock int64, got *store.State) store.State {
+	if op.Limit == (store.Limit{}) {
+		op.Limit = b.limit
+	}
+	seen, _ := b.believed(clock)
+	now := max(seen.time, clock)
+	level := seen.leaked(now)
+	st := store.State{
+		Level: level.units(), Held: b.held.units(), Spilled: d.spilled.units(), Drained: d.drained.units(),
+		Capacity: op.Capacity, LeakRate: op.LeakRate, At: time.UnixMicro(now), Accepted: d.accepted, Full: d.full,
+	}
+	if seen.until > now {
+		st.BlockedUntil = time.UnixMicro(seen.until)
+	}
+	if got == nil {
+		return st
+	}
+	for _, n := range []struct {
+		got   float64
+		exact num
+		want  *float64
+	}{
+		{got.Level, level, &st.Level},
+		{got.Held, b.held, &st.Held},
+		{got.Spilled, d.spilled, &st.Spilled},
+		{got.Drained, d.drained, &st.Drained},
+	} {
+		if m.near(n.got, n.exact, b, op) {
+			*n.want = n.got
+		}
+	}
+	if m.Rounds && m.near(op.Capacity, level.add(b.held), b, op) { // rounding decides if it is full
+		st.Full = got.Full
+	}
+	st.RetryAfter, st.Estimate = got.RetryAfter, got.Estimate
+	return st
+}
+
+// near reports whether got equals want, or differs by no more than rounding permits.
+func (m *Model) near(got float64, want num, b Bucket, op store.Op) bool {
+	switch {
+	case math.IsNaN(got) || math.Abs(got) > 1<<60:
+		return false
+	case !m.Rounds:
+		return quanta(got) == want
+	}
+	rounding := 4 * ulp(op.Capacity, op.Amount, op.Hold, b.level.units(), b.held.units())
+	return math.Abs(quanta(got).sub(want).units()) <= b.slack+m.Slack+rounding
+}
+
+// mismatch is a wrong answer. Its text is made when somebody reads it: a checker of histories meets
+// many that nobody reads.
+type mismatch struct {
+	call      any
+	clock     int64
+	got, want any
+}
+
+func (w mismatch) Error() string {
+	return fmt.Sprintf("%+v at %d:\n%s", w.call, w.clock, differ.Fields(w.got, w.want))
+}
+
+// differs returns an error if there is an answer and it is not as wanted.
+func differs(call any, clock int64, got *store.State, want store.State) error {
+	if got == nil {
+		return nil
+	}
+	same := want
+	if got.At.Equal(want.At) {
+		same.At = got.At
+	}
+	if got.BlockedUntil.Equal(want.BlockedUntil) {
+		same.BlockedUntil = got.BlockedUntil
+	}
+	if same == *got {
+		return nil
+	}
+	return mismatch{call, clock, *got, want}
+}
 
 // ulp returns the unit in the last place of the sum of the magnitudes.
 func ulp(f ...float64) float64 {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -73,7 +74,7 @@ func (s *suite) againstModel(t *testing.T, operations int, in inputs) {
 			d := &driver{
 				t: t, s: s, st: st, clock: clock, in: in, done: &done,
 				prefix: fmt.Sprintf("m%09d/", world.Add(1)),
-				m:      model{clock: start, buckets: make(map[string]modelBucket), inexact: in.inexact},
+				m:      Model{Buckets: make(map[string]Bucket), Rounds: in.inexact},
 			}
 			clock.set(start)
 			r.Repeat(map[string]func(*rapid.T){
@@ -97,7 +98,7 @@ type driver struct {
 	clock  *manualClock
 	in     inputs
 	prefix string
-	m      model
+	m      Model
 	done   *atomic.Int64
 }
 
@@ -153,7 +154,7 @@ func (d *driver) op(t *rapid.T, limits map[string]store.Limit) store.Op {
 	case 14:
 		// A caller takes back the units that it put in.
 		op.Amount, op.Ceiling = -n, d.in.amount(extra*8+1)
-		op.CeilingAt = time.UnixMicro(d.m.clock).Add(-time.Duration(extra) * d.in.step)
+		op.CeilingAt = d.clock.now().Add(-time.Duration(extra) * d.in.step)
 	case 20:
 		op.Mode, op.BlockFor = store.Block, time.Duration(1+extra)*16*d.in.step
 		if extra == 8 && op.LeakRate > 0 && !d.in.inexact {
@@ -219,8 +220,7 @@ func (d *driver) move(t *rapid.T) {
 	default:
 		n *= d.in.step
 	}
-	d.m.clock += n.Microseconds()
-	d.clock.set(d.m.clock)
+	d.clock.step(n)
 }
 
 // fills makes several fills. Before each it asks about the same units.
@@ -238,17 +238,19 @@ func (d *driver) fills(t *rapid.T) {
 	}
 }
 
-// fill makes one fill. A question is answered as a transaction of questions is.
+// fill makes one fill.
 func (d *driver) fill(t *rapid.T, op store.Op) {
 	got, err := (*d.st).Fill(t.Context(), op)
 	res := store.Result{Accepted: got.Accepted, States: []store.State{got}, Err: err}
-	d.applyBoth(t, store.Txn{op}, res, !asks(op))
+	if _, err := d.m.Fill(op, d.clock.now(), &res); err != nil {
+		t.Fatal(err)
+	}
 	d.learn(t)
 }
 
 // learn asks for the limits last written of which rounding has decided.
 func (d *driver) learn(t *rapid.T) {
-	for k, b := range d.m.buckets {
+	for k, b := range d.m.Buckets {
 		if d.in.inexact && b.perhaps != (store.Limit{}) {
 			got, err := (*d.st).Read(t.Context(), store.Bucket{Key: k})
 			if err != nil {
@@ -259,7 +261,7 @@ func (d *driver) learn(t *rapid.T) {
 			}
 		}
 		b.perhaps = store.Limit{}
-		d.m.buckets[k] = b
+		d.m.Buckets[k] = b
 	}
 }
 
@@ -304,7 +306,9 @@ func (d *driver) apply(t *rapid.T) {
 		t.Fatalf("Apply of %d transactions: %d results, %v", len(txns), len(got), err)
 	}
 	for i, txn := range txns {
-		d.applyBoth(t, txn, got[i], false)
+		if _, err := d.m.Apply(txn, d.clock.now(), &got[i]); err != nil {
+			t.Fatal(err)
+		}
 	}
 	d.learn(t)
 }
@@ -325,7 +329,9 @@ func (d *driver) read(t *rapid.T) {
 		t.Fatalf("Read of %d buckets: %d states, %v", len(buckets), len(got), err)
 	}
 	for i, b := range buckets {
-		d.compareRead(t, b, got[i])
+		if _, err := d.m.Read(b, d.clock.now(), &got[i]); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 
@@ -342,13 +348,13 @@ func (d *driver) list(t *rapid.T) {
 	if err != nil {
 		t.Fatalf("Visit: %v", err)
 	}
-	for k, b := range d.m.buckets {
+	for k := range d.m.Buckets {
 		st, visited := got[k]
-		switch {
-		case visited != b.there:
-			t.Fatalf("Visit visits %q: %v, want %v", k, visited, b.there)
-		case visited:
-			d.compareRead(t, store.Bucket{Key: k}, st)
+		if !visited {
+			t.Fatalf("Visit does not visit %q", k)
+		}
+		if _, err := d.m.Read(store.Bucket{Key: k}, d.clock.now(), &st); err != nil {
+			t.Fatal(err)
 		}
 		delete(got, k)
 	}
@@ -365,16 +371,12 @@ func (d *driver) maintain(t *rapid.T) {
 		if err := (*d.st).Delete(t.Context(), key); err != nil {
 			t.Fatalf("Delete: %v", err)
 		}
-		delete(d.m.buckets, key)
+		delete(d.m.Buckets, key)
 	case 3, 4, 5:
 		if _, err := (*d.st).Prune(t.Context()); err != nil {
 			t.Fatalf("Prune: %v", err)
 		}
-		for k, b := range d.m.buckets {
-			if b.expired(d.m.clock) {
-				delete(d.m.buckets, k)
-			}
-		}
+		d.m.Prune(d.clock.now())
 	case 6:
 		if d.s.o.Reopen != nil {
 			*d.st = d.s.o.Reopen(d.t, *d.st, d.clock.now)
@@ -389,4 +391,14 @@ func (d *driver) maintain(t *rapid.T) {
 	default:
 		d.move(t)
 	}
+}
+
+// question returns the Ask about an operation: about the same units in mode IfFits, if op is in
+// another mode, and without a penalty.
+func question(op store.Op) store.Op {
+	if op.Mode != store.IfFits {
+		op.Amount, op.Hold = math.Abs(op.Amount), max(0, op.Hold)
+	}
+	op.Mode, op.BlockFor = store.Ask, 0
+	return op
 }
