@@ -225,17 +225,18 @@ func identify(image map[string][]byte, calls int) [sha256.Size]byte {
 
 // look opens the image and compares its content with the possible contents.
 func (c *cutter) look(possible []history.Model) (verdict, string) {
-	now := history.Latest(possible)
+	now := c.judge.Seconds()
 	content, err := history.Look(c.dir, c.rec.req.Subject, now)
-	switch {
-	case err != nil:
+	if err != nil {
 		return unopenable, err.Error()
-	case history.Holds(possible, now, content):
-		return kept, ""
-	case history.Holds(c.past, now, content):
-		return lost, fmt.Sprintf("the file holds an older content than the %d calls that were answered", c.calls)
 	}
-	return minted, fmt.Sprintf("the file holds a content that the store never had; %d calls were answered", c.calls)
+	if err = history.Holds(possible, now, content); err == nil {
+		return kept, ""
+	}
+	if history.Holds(c.past, now, content) == nil {
+		return lost, fmt.Sprintf("the file holds an older content than the %d calls that were answered: %v", c.calls, err)
+	}
+	return minted, fmt.Sprintf("the file holds a content that the store never had; %d calls were answered: %v", c.calls, err)
 }
 
 // shrink looks for fewer losses that break the same promise.

@@ -62,7 +62,7 @@ func answers(s scenario) (struck bool, err error) {
 				return fmt.Errorf("%w\n%s", err, rec.tell())
 			}
 		}
-		if err := look(rec.req, j.Alive()); err != nil {
+		if err := look(rec.req, j); err != nil {
 			return fmt.Errorf("%w\n%s", err, rec.tell())
 		}
 		return nil
@@ -71,11 +71,10 @@ func answers(s scenario) (struck bool, err error) {
 }
 
 // look compares the content of the file of a request with the possible contents.
-func look(req history.Request, possible []history.Model) error {
-	now := history.Latest(possible)
-	content, err := history.Look(req.Dir, req.Subject, now)
-	if err == nil && !history.Holds(possible, now, content) {
-		err = fmt.Errorf("the file holds none of the %d possible contents", len(possible))
+func look(req history.Request, j *history.Judge) error {
+	content, err := history.Look(req.Dir, req.Subject, j.Seconds())
+	if err == nil {
+		err = history.Holds(j.Alive(), j.Seconds(), content)
 	}
 	return err
 }

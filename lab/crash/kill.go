@@ -78,10 +78,10 @@ func lives(seed harness.Seed, subject history.Subject, defect history.Defect) (k
 		return 0, err
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	possible := make([]history.Model, 1)
+	possible, seconds := make([]history.Model, 1), 0
 	for range 1 + r.IntN(4) {
 		req := history.Request{
-			Dir: dir, Subject: subject, Defect: defect, Seconds: history.Latest(possible), Free: true,
+			Dir: dir, Subject: subject, Defect: defect, Seconds: seconds, Free: true,
 			Segment: history.Segments[r.IntN(len(history.Segments))], Ops: history.Random(r, subject, 10+r.IntN(30), 12),
 		}
 		notes, err := life(req, r.IntN(len(req.Ops)+1), pause(r))
@@ -95,13 +95,12 @@ func lives(seed harness.Seed, subject history.Subject, defect history.Defect) (k
 				return kills, err
 			}
 		}
-		possible = j.Alive()
-		now := history.Latest(possible)
-		content, err := history.Look(dir, subject, now)
+		possible, seconds = j.Alive(), j.Seconds()
+		content, err := history.Look(dir, subject, seconds)
 		if err != nil {
 			return kills, err
 		}
-		if possible = history.Matching(possible, now, content); len(possible) == 0 {
+		if possible = history.Matching(possible, seconds, content); len(possible) == 0 {
 			return kills, fmt.Errorf("after kill %d the file holds no possible content", kills)
 		}
 	}

@@ -163,6 +163,9 @@ var planted = []struct {
 		subject: history.Bolt, defect: history.Ahead,
 	},
 	{
+		name: "another limit than that of the call", why: "a later call without a limit goes by it", defect: history.Misfiled,
+	},
+	{
 		name: "ledger: no sync of a frame", why: "a spend lasts, and a fill before it does not",
 		subject: history.Ledger, edit: logSyncs(true),
 	},

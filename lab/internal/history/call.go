@@ -29,7 +29,7 @@ func CallOn(ctx context.Context, s store.Store, b Bucket, op Op) Answer {
 		if err != nil {
 			return Failed(err)
 		}
-		return Answer{Results: []Result{ResultOf(false, states)}}
+		return Answer{Results: []Result{{States: states}}}
 	case Delete:
 		keys := make([]string, len(op.Keys))
 		for i, k := range op.Keys {
@@ -65,15 +65,13 @@ func put(ctx context.Context, s store.Store, b Bucket, m Move) Answer {
 	if err != nil {
 		return Failed(err)
 	}
-	return Answer{Results: []Result{ResultOf(st.Accepted, []store.State{st})}}
+	return Answer{Results: []Result{{Accepted: st.Accepted, States: []store.State{st}}}}
 }
 
 func apply(ctx context.Context, s store.Store, b Bucket, op Op) Answer {
 	txns := make([]store.Txn, len(op.Txns))
 	for i, moves := range op.Txns {
-		for _, m := range moves {
-			txns[i] = append(txns[i], m.Op(b))
-		}
+		txns[i] = txn(b, moves)
 	}
 	results, err := s.Apply(ctx, txns...)
 	if err != nil {
@@ -87,21 +85,10 @@ func apply(ctx context.Context, s store.Store, b Bucket, op Op) Answer {
 		case res.Err != nil:
 			return Failed(res.Err)
 		default:
-			a.Results = append(a.Results, ResultOf(res.Accepted, res.States))
+			a.Results = append(a.Results, Result{Accepted: res.Accepted, States: res.States})
 		}
 	}
 	return a
-}
-
-// ResultOf returns the result of a transaction whose buckets have states.
-func ResultOf(accepted bool, states []store.State) Result {
-	res := Result{Accepted: accepted}
-	for _, st := range states {
-		res.Levels, res.Held = append(res.Levels, st.Level), append(res.Held, st.Held)
-		res.At = append(res.At, st.At.UnixMicro())
-		res.Estimate = res.Estimate || st.Estimate
-	}
-	return res
 }
 
 // Failed returns the answer of a call that has no result but its error.

@@ -22,6 +22,8 @@ const (
 	// Ahead has the watermark in the file tell that the file has all that its journal has, after
 	// each call that changes buckets.
 	Ahead Defect = "ahead"
+	// Misfiled writes another capacity with a bucket than that of the call, and does not show it.
+	Misfiled Defect = "misfiled"
 	// Unsynced has Sync do nothing.
 	Unsynced Defect = "unsynced"
 )
@@ -49,7 +51,12 @@ func (d defective) spoil(err error) error {
 }
 
 func (d defective) Fill(ctx context.Context, op store.Op) (store.State, error) {
+	capacity := op.Capacity
+	if d.defect == Misfiled && op.Mode == store.Always {
+		op.Capacity++
+	}
 	st, err := d.Backend.Fill(ctx, op)
+	st.Capacity = capacity
 	return st, d.spoil(d.advance(ctx, err))
 }
 

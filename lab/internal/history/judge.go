@@ -11,7 +11,8 @@ type Judge struct {
 	lazy  bool
 	begun int // the index of the call under way, or -1
 
-	now []Model // the possible contents that the store decides by
+	seconds int     // that the clock shows
+	now     []Model // the possible contents that the store decides by
 	// kept holds the possible contents after a power cut. Only those of a [Lazy] store differ.
 	kept []Model
 }
@@ -20,16 +21,12 @@ type Judge struct {
 // of the given contents, or with an empty store if there are none. A power cut may take back the calls
 // of a [Lazy] store after its last sync.
 func NewJudge(req Request, start ...Model) *Judge {
-	j := &Judge{ops: req.Ops, lazy: req.Subject == Lazy, begun: -1}
 	if len(start) == 0 {
 		start = make([]Model, 1)
 	}
-	for _, m := range start {
-		m, _ = m.Next(Op{Kind: Tick, Seconds: req.Seconds - m.seconds})
-		j.now = add(j.now, m)
+	return &Judge{
+		ops: req.Ops, lazy: req.Subject == Lazy, begun: -1, seconds: req.Seconds, now: start, kept: slices.Clone(start),
 	}
-	j.kept = slices.Clone(j.now)
-	return j
 }
 
 // See takes a note. It returns an error if an answer is false: a call that
@@ -54,38 +51,39 @@ func (j *Judge) See(n Note) error {
 
 func (j *Judge) answered(n int, a Answer) error {
 	op, before := j.ops[n], j.now
+	if op.Kind == Tick {
+		j.seconds += op.Seconds
+		return nil
+	}
+	var wrong error
 	j.now = nil
 	for _, m := range before {
 		if op.Kind == Together && a.Err == "" {
-			j.now = add(j.now, m.interleaved(op, a.Each)...)
+			j.now = add(j.now, j.interleaved(m, op, a.Each)...)
 			continue
 		}
-		next, want := m.Next(op)
 		switch a.Err {
 		case "":
-			if a.Agrees(want) {
+			next, err := m.next(op, j.seconds, &a)
+			if wrong = err; err == nil {
 				j.now = add(j.now, next)
 			}
 		case Unknown:
+			next, _ := m.next(op, j.seconds, nil)
 			j.now = add(j.now, m, next)
 		default:
 			j.now = add(j.now, m)
 		}
 	}
 	if len(j.now) == 0 {
-		_, want := before[0].Next(op)
-		return fmt.Errorf("call %d (%v) answered %+v; want %+v, or another of %d answers", n, op, a, want, len(before))
+		return fmt.Errorf("call %d (%v) answered %+v in %d possible contents; in the last one: %w", n, op, a, len(before), wrong)
 	}
 	switch {
 	case !j.lazy, op.Lasts() && a.Err == "":
 		j.Synced()
-	case op.Kind == Tick:
-		for i, m := range j.kept {
-			j.kept[i], _ = m.Next(op)
-		}
 	case op.Kind == Together: // the first callers may be durable, and the others not
 		for _, m := range before {
-			j.kept = add(j.kept, m.interleaved(op, nil)...)
+			j.kept = add(j.kept, j.interleaved(m, op, nil)...)
 		}
 	default:
 		j.kept = add(j.kept, j.now...)
@@ -96,7 +94,7 @@ func (j *Judge) answered(n int, a Answer) error {
 // add adds models that are not there yet.
 func add(all []Model, more ...Model) []Model {
 	for _, m := range more {
-		if !slices.Contains(all, m) {
+		if !slices.ContainsFunc(all, m.equal) {
 			all = append(all, m)
 		}
 	}
@@ -105,6 +103,9 @@ func add(all []Model, more ...Model) []Model {
 
 // Synced tells that all calls that were answered are durable.
 func (j *Judge) Synced() { j.kept = slices.Clone(j.now) }
+
+// Seconds returns the time that the clock shows, in seconds since the histories' clocks began.
+func (j *Judge) Seconds() int { return j.seconds }
 
 // Possible returns the contents that the file may have if the power goes now.
 func (j *Judge) Possible() []Model { return j.after(j.kept) }
@@ -118,31 +119,12 @@ func (j *Judge) after(contents []Model) []Model {
 	if j.begun >= 0 {
 		for _, m := range j.now {
 			if op := j.ops[j.begun]; op.Kind == Together {
-				all = add(all, m.interleaved(op, nil)...)
+				all = add(all, j.interleaved(m, op, nil)...)
 			} else {
-				next, _ := m.Next(op)
+				next, _ := m.next(op, j.seconds, nil)
 				all = add(all, next)
 			}
 		}
 	}
 	return all
-}
-
-// Latest returns the time on the history's clock, in seconds, at which all models can be compared.
-func Latest(models []Model) int {
-	latest := 0
-	for _, m := range models {
-		latest = max(latest, m.seconds)
-	}
-	return latest
-}
-
-// Matching returns the models that have a content at a time.
-func Matching(models []Model, seconds int, content Content) []Model {
-	return slices.DeleteFunc(slices.Clone(models), func(m Model) bool { return m.At(seconds) != content })
-}
-
-// Holds reports whether the content of a file at a time is that of one of the models.
-func Holds(models []Model, seconds int, content Content) bool {
-	return slices.ContainsFunc(models, func(m Model) bool { return m.At(seconds) == content })
 }

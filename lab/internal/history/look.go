@@ -35,13 +35,14 @@ func Look(dir string, subject Subject, seconds int) (c Content, err error) {
 		return c, err
 	}
 	ctx := context.Background()
+	if _, err := o.s.Prune(ctx); err != nil { // what has expired may be there or not
+		return c, err
+	}
 	states, err := o.s.Read(ctx, buckets()...)
 	if err != nil {
 		return c, err
 	}
-	for k, st := range states {
-		c.Buckets[k].Level, c.Buckets[k].Held = st.Level, st.Held
-	}
+	copy(c.Buckets[:], states)
 	if o.budgets != nil {
 		if c.Spends, err = spendsIn(ctx, o.budgets); err != nil {
 			return c, err

@@ -1,22 +1,25 @@
 package history
 
 import (
+	"fmt"
+	"maps"
 	"slices"
+	"time"
 
+	"github.com/brimgo/brim/internal/differ"
 	"github.com/brimgo/brim/store"
+	"github.com/brimgo/brim/store/storetest"
 )
 
-// Model is the exact content of a store, and its clock. The zero Model is an empty store.
+// Model is the exact content of a store and of its ledger. It never changes. The zero Model is empty.
 type Model struct {
-	seconds int
-	buckets [Keys]Units
-	spends  [Spends]phase
+	storetest.Model
+	spends [Spends]phase
 }
 
-// Units is the content of a bucket.
-type Units struct{ Level, Held float64 }
+func (m Model) equal(o Model) bool { return m.spends == o.spends && maps.Equal(m.Buckets, o.Buckets) }
 
-// Answer is the result of an [Op]: that of a store, or that of the model.
+// Answer is the result of an [Op].
 type Answer struct {
 	Err     Failure
 	Text    string // of the error
@@ -42,11 +45,16 @@ func (a Answer) Failure() string {
 type Result struct {
 	NotHeld  bool // it takes back more than is held, or than was captured
 	Accepted bool
-	Levels   []float64 // of each operation's bucket after the transaction
-	Held     []float64
-	// At is the store's time of the decision for each bucket, in microseconds. The model has none.
-	At       []int64
-	Estimate bool // a wrapper answered without asking the store
+	States   []store.State // of each operation
+}
+
+// result returns the result as the model takes it.
+func (r Result) result() *store.Result {
+	res := &store.Result{Accepted: r.Accepted, States: r.States}
+	if r.NotHeld {
+		res.Err = store.ErrNotHeld
+	}
+	return res
 }
 
 // Failure is the promise behind an error.
@@ -58,116 +66,105 @@ const (
 	Unknown    Failure = "outcome unknown" // the call may have been applied
 )
 
-// Next carries out op and returns the content after it, and the answer of a store that did not
-// fail.
-func (m Model) Next(op Op) (Model, Answer) {
-	var a Answer
-	switch op.Kind {
-	case Tick:
-		m.seconds += op.Seconds
-		for k := range m.buckets {
-			b := &m.buckets[k]
-			b.Level = max(0, b.Level-limit(k).LeakRate*float64(op.Seconds))
-		}
+// On carries out op on a copy of a model, and returns the copy. a is nil, or the answer: an error tells
+// how it differs from the model's. Calls that change no bucket, and those of the ledger, return m.
+func (o Op) On(m storetest.Model, b Bucket, clock time.Time, a *Answer) (_ storetest.Model, err error) {
+	buckets := make(map[string]storetest.Bucket, len(m.Buckets)+1)
+	maps.Copy(buckets, m.Buckets)
+	m.Buckets = buckets
+	switch o.Kind {
 	case Delete:
-		for _, k := range op.Keys {
-			m.buckets[k] = Units{}
+		for _, k := range o.Keys {
+			delete(m.Buckets, b(k).Key)
 		}
-	case Authorize, Capture, Refund:
-		var res Result
-		m.spends[op.Keys[0]], res.Accepted = m.spends[op.Keys[0]].next(op.Kind)
-		res.NotHeld = !res.Accepted
-		a.Results = []Result{res}
+	case Prune:
+		m.Prune(clock)
 	case Read:
-		var res Result
-		for _, k := range op.Keys {
-			res.add(m.buckets[k])
-		}
-		a.Results = []Result{res}
-	case Fill, Apply:
-		for _, txn := range op.Txns {
-			a.Results = append(a.Results, Transact(m.buckets[:], limit, txn))
+		for i, k := range o.Keys {
+			if a != nil && err == nil {
+				_, err = m.Read(b(k), clock, &a.Results[0].States[i])
+			}
 		}
 	}
-	return m, a
-}
-
-// Transact carries out all moves of a transaction, or none, on the buckets of those numbers. An
-// exact answer has whole numbers only.
-func Transact(buckets []Units, limit func(k int) store.Limit, txn []Move) Result {
-	if len(txn) > 0 && txn[0].Mode == store.Ask {
-		return ask(buckets, limit, txn)
-	}
-	before, res := slices.Clone(buckets), Result{Accepted: true}
-	for _, move := range txn {
-		b := &buckets[move.Key]
-		if b.Held+move.Hold < 0 {
-			copy(buckets, before)
-			return Result{NotHeld: true}
+	for i, moves := range o.Txns {
+		var got *store.Result
+		if a != nil {
+			got = a.Results[i].result()
 		}
-		room := limit(move.Key).Capacity - b.Level - b.Held - move.Amount - move.Hold
-		switch {
-		case move.Mode == store.IfFits && room < 0:
-			res.Accepted = false
-		case move.Mode == store.Clamp && room < 0:
-			b.Level = max(b.Level, limit(move.Key).Capacity-b.Held)
-			res.Accepted = res.Accepted && len(txn) > 1 // a lone clamped fill that spills is not accepted
-		default:
-			b.Level = max(0, b.Level+move.Amount)
-			b.Held += move.Hold
+		if err == nil && o.Kind == Apply {
+			_, err = m.Apply(txn(b, moves), clock, got)
+		} else if err == nil {
+			_, err = m.Fill(moves[0].Op(b), clock, got)
 		}
-		res.add(*b)
 	}
-	if res.Accepted || len(txn) == 1 {
-		return res
-	}
-	copy(buckets, before)
-	res.Levels, res.Held = nil, nil
-	for _, move := range txn {
-		res.add(before[move.Key])
-	}
-	return res
+	return m, err
 }
 
-// ask answers a transaction that asks: accepted as the same moves in mode IfFits would be,
-// beside the buckets as they are.
-func ask(buckets []Units, limit func(k int) store.Limit, txn []Move) (res Result) {
-	tries := slices.Clone(txn)
-	for i, move := range txn {
-		tries[i].Mode = store.IfFits
-		res.add(buckets[move.Key])
+// txn returns a transaction as the store takes it.
+func txn(b Bucket, moves []Move) (txn store.Txn) {
+	for _, m := range moves {
+		txn = append(txn, m.Op(b))
 	}
-	res.Accepted = Transact(slices.Clone(buckets), limit, tries).Accepted
-	return res
+	return txn
 }
 
-func (r *Result) add(b Units) {
-	r.Levels, r.Held = append(r.Levels, b.Level), append(r.Held, b.Held)
+// next carries out op, and returns the content after it. a is as in [Op.On].
+func (m Model) next(op Op, seconds int, a *Answer) (_ Model, err error) {
+	switch op.Kind {
+	case Authorize, Capture, Refund:
+		var want Result
+		m.spends[op.Keys[0]], want.Accepted = m.spends[op.Keys[0]].next(op.Kind)
+		want.NotHeld = !want.Accepted
+		if a != nil {
+			err = told(differ.Fields(a.Results, []Result{want}))
+		}
+	default:
+		m.Model, err = op.On(m.Model, bucketOf, At(seconds), a)
+	}
+	return m, err
 }
 
-// Agrees reports whether an answer that is no error is the model's.
-func (a Answer) Agrees(with Answer) bool {
-	return slices.EqualFunc(a.Results, with.Results, func(x, y Result) bool {
-		return x.NotHeld == y.NotHeld && x.Accepted == y.Accepted &&
-			slices.Equal(x.Levels, y.Levels) && slices.Equal(x.Held, y.Held)
-	})
-}
-
-// Seconds returns how far the clock has moved since the history began.
-func (m Model) Seconds() int { return m.seconds }
-
-// Content is the level and the held units of every bucket at a moment, and all spends.
+// Content is the state of every bucket by the limit last written, and all spends, after a Prune.
 type Content struct {
-	Buckets [Keys]Units
+	Buckets [Keys]store.State
 	Spends  [Spends]Spend
 }
 
-// At returns the content that m has when its clock shows seconds, if nothing else happens.
-func (m Model) At(seconds int) Content {
-	m, _ = m.Next(Op{Kind: Tick, Seconds: seconds - m.seconds})
-	c := Content{Buckets: m.buckets}
-	for n, p := range m.spends {
-		c.Spends[n] = p.spent(n)
+// Holds returns an error if a content is that of none of the models. It tells how the content differs
+// from the last one's.
+func Holds(models []Model, seconds int, content Content) (err error) {
+	for _, m := range models {
+		if err = m.holds(seconds, content); err == nil {
+			return nil
+		}
 	}
-	return c
+	return err
+}
+
+func (m Model) holds(seconds int, content Content) error {
+	m, err := m.next(Op{Kind: Prune}, seconds, nil)
+	for k := 0; err == nil && k < Keys; k++ {
+		_, err = m.Read(store.Bucket{Key: key(k)}, At(seconds), &content.Buckets[k])
+	}
+	if err != nil {
+		return err
+	}
+	var want [Spends]Spend
+	for n, p := range m.spends {
+		want[n] = p.spent(n)
+	}
+	return told(differ.Fields(content.Spends, want))
+}
+
+// Matching returns the models that have a content.
+func Matching(models []Model, seconds int, content Content) []Model {
+	return slices.DeleteFunc(slices.Clone(models), func(m Model) bool { return m.holds(seconds, content) != nil })
+}
+
+// told returns an error with a text, or nil if it is empty.
+func told(text string) error {
+	if text == "" {
+		return nil
+	}
+	return fmt.Errorf("%s", text)
 }

@@ -86,11 +86,11 @@ type Bucket func(k int) store.Bucket
 // bucketOf is the Bucket of the histories of [Random].
 func bucketOf(k int) store.Bucket { return limit(k).For(key(k)) }
 
-// buckets returns all buckets, for a Read.
+// buckets returns all buckets, for a Read by the limits last written.
 func buckets() []store.Bucket {
 	all := make([]store.Bucket, Keys)
 	for k := range all {
-		all[k] = bucketOf(k)
+		all[k].Key = key(k)
 	}
 	return all
 }

@@ -46,7 +46,7 @@ func (o Op) alone(caller int) Op { return Op{Kind: Fill, Txns: o.Txns[caller : c
 
 // interleaved returns the contents after the fills of a [Together] in every order that agrees with
 // the answers. each is nil while nobody has an answer: then any of the fills may have happened.
-func (m Model) interleaved(op Op, each []Answer) (all []Model) {
+func (j *Judge) interleaved(m Model, op Op, each []Answer) (all []Model) {
 	var visit func(m Model, done uint)
 	visit = func(m Model, done uint) {
 		missing := false
@@ -54,14 +54,13 @@ func (m Model) interleaved(op Op, each []Answer) (all []Model) {
 			if done>>i&1 == 1 || each != nil && each[i].Err == NotApplied {
 				continue
 			}
-			next, want := m.Next(op.alone(i))
+			var answer *Answer
 			if each != nil && each[i].Err == "" {
-				missing = true
-				if !each[i].Agrees(want) {
-					continue
-				}
+				missing, answer = true, &each[i]
 			}
-			visit(next, done|1<<i)
+			if next, err := m.next(op.alone(i), j.seconds, answer); err == nil {
+				visit(next, done|1<<i)
+			}
 		}
 		if !missing {
 			all = add(all, m)
