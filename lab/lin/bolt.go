@@ -108,7 +108,7 @@ func inBolt(s Setting) func(r *rand.Rand) (world, plan, error) {
 		if err != nil {
 			return nil, plan{}, err
 		}
-		w.m, w.ends = &storeModel{limits: limits}, allKeys()
+		w.m, w.ends = &storeModel{bucket: bucketsOf(limits, "")}, allKeys()
 		w.death = storeRequest{history.Op{Kind: history.Tick}} // nothing is lost
 		return w, planStore(r, style{
 			clock: true, back: true, compact: true, single: r.IntN(2) == 0, asks: true, impatient: 4, strikes: kills,

@@ -175,7 +175,9 @@ type spoiled struct {
 func (s spoiled) Fill(ctx context.Context, op store.Op) (st store.State, err error) {
 	if s.defect == early { // as if the bucket were empty
 		go func() { _, _ = s.Store.Fill(context.WithoutCancel(ctx), op) }()
-		return store.State{Accepted: true, Level: op.Amount, Held: op.Hold, At: time.Now()}, nil
+		return store.State{
+			Accepted: true, Level: op.Amount, Held: op.Hold, At: time.Now(), Capacity: op.Capacity, LeakRate: op.LeakRate,
+		}, nil
 	}
 	err = s.spoil(func() error { st, err = s.Store.Fill(ctx, op); return err })
 	return st, err

@@ -89,7 +89,7 @@ func stopLease(ctx context.Context, at *place, key string, pick *rand.Rand, lazy
 			a, ok := ask(p, one, 0).(storeResponse)
 			if ok && len(a.Results) > 0 && a.Results[0].Accepted {
 				granted.Note(before, time.Since(begin), 1)
-				if a.Results[0].Estimate {
+				if a.Results[0].States[0].Estimate {
 					fromLease++
 				}
 			}

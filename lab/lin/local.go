@@ -60,10 +60,9 @@ func onMemory(r *rand.Rand, wrap wrapping) (*inProcess, error) {
 		return nil, err
 	}
 	s := memory.New(&memory.Options{Clock: read})
-	limits := limitsOf(r, 0, 1, 2)
-	exact := &storeModel{limits: limits}
+	exact := &storeModel{bucket: bucketsOf(limitsOf(r, 0, 1, 2), "")}
 	w := &inProcess{exact: exact, m: exact, clk: clk, ends: allKeys(), inner: s}
-	w.bucket = bucketsOf(limits, "")
+	w.bucket = exact.bucket
 	w.stores, err = wrap(s, read)
 	return w, err
 }

@@ -15,7 +15,8 @@ var epoch = history.At(0).UnixMicro()
 
 // fillOf is a call on bucket 0, which has the capacity 10. A negative amount drains.
 func fillOf(began, over int64, amount, level float64) *call {
-	res := history.Result{Accepted: true, Levels: []float64{level}, Held: []float64{0}, At: []int64{epoch}}
+	st := store.State{Accepted: true, Level: level, Capacity: 10, LeakRate: 1, Drained: max(0, -amount), At: history.At(0)}
+	res := history.Result{Accepted: true, States: []store.State{st}}
 	return &call{
 		in:    fillOne(0, amount, 0, store.Always),
 		out:   storeResponse{history.Answer{Results: []history.Result{res}}},
@@ -32,6 +33,8 @@ func unknownOf(began, over int64, amount float64) *call {
 func readOf(began, over int64, level float64) *call {
 	c := fillOf(began, over, 0, level)
 	c.in = storeRequest{history.Op{Kind: history.Read, Keys: []int{0}}}
+	a, _ := c.out.(storeResponse)
+	a.Results[0].States[0].Accepted = false
 	return c
 }
 
@@ -41,7 +44,7 @@ func TestModels(t *testing.T) {
 	for k := range limits {
 		limits[k] = store.Limit{Capacity: 10, LeakRate: 1}
 	}
-	exact := &storeModel{limits: limits}
+	exact := &storeModel{bucket: bucketsOf(limits, "")}
 	cutOff := fillOf(3, 4, -2, 3)
 	cutOff.split = true
 	for _, c := range []struct {

@@ -270,7 +270,7 @@ func transact(ctx context.Context, s store.Store, pool *pgxpool.Pool, b history.
 			if err != nil {
 				return err
 			}
-			a.Results = append(a.Results, history.ResultOf(st.Accepted, []store.State{st}))
+			a.Results = append(a.Results, history.Result{Accepted: st.Accepted, States: []store.State{st}})
 		}
 		return nil
 	}

@@ -3,9 +3,12 @@ package lin
 import (
 	"cmp"
 	"hash/maphash"
+	"maps"
 	"slices"
+	"time"
 
 	"github.com/brimgo/brim/lab/internal/history"
+	"github.com/brimgo/brim/store"
 )
 
 // refusalsModel is the contract of local.Refusals, which is weaker than that of a store in one
@@ -29,7 +32,7 @@ type room struct {
 
 func (s roomy) equal(other state) bool {
 	o, ok := other.(roomy)
-	return ok && s.content == o.content && slices.Equal(s.made, o.made)
+	return ok && s.content.equal(o.content) && slices.Equal(s.made, o.made)
 }
 
 func (s roomy) hash() uint64 {
@@ -40,19 +43,23 @@ func (s roomy) hash() uint64 {
 	return h
 }
 
-func (m refusalsModel) start() state { return roomy{} }
+func (m refusalsModel) start() state { return roomy{content: content{}} }
 
 func (m refusalsModel) step(before state, c *call) (after []state) {
 	b, _ := before.(roomy)
-	if a, ok := c.out.(storeResponse); ok && len(a.Results) > 0 && a.Results[0].Estimate {
-		q, _ := c.in.(storeRequest)
-		return m.refused(b, q.Txns[0], a.Results[0], c)
+	q, _ := c.in.(storeRequest)
+	a, ok := c.out.(storeResponse)
+	if ok && len(a.Results) > 0 && len(a.Results[0].States) > 0 && a.Results[0].States[0].Estimate {
+		return m.refused(b, q.Op, a.Results[0].States[0], c)
 	}
 	for _, next := range m.next(b.content, c) {
 		s := roomy{content: next, made: b.made}
+		at := m.latest(next, q.Op)
 		for k := range keys {
-			drained := b.units[k].Level - next.units[k].Level
-			if all := drained + b.units[k].Held - next.units[k].Held; all > 0 {
+			full, _ := m.with(b.content).Read(m.bucket(k), at, nil)
+			left, _ := m.with(next).Read(m.bucket(k), at, nil)
+			drained := full.Level - left.Level
+			if all := drained + full.Held - left.Held; all > 0 {
 				s.made = append(slices.Clip(s.made), room{key: k, level: max(0, drained), all: all, over: c.over})
 			}
 		}
@@ -64,40 +71,27 @@ func (m refusalsModel) step(before state, c *call) (after []state) {
 
 // refused checks a refusal from memory, with and without the room of calls that had not returned
 // when the refused call began.
-func (m refusalsModel) refused(b roomy, txn []history.Move, res history.Result, c *call) []state {
-	if m.estimate(b.content, txn, res, c.readings) {
-		return []state{b}
-	}
-	full := b.content
-	k := txn[0].Key
+func (m refusalsModel) refused(b roomy, op history.Op, got store.State, c *call) []state {
+	k := op.Txns[0][0].Key
+	full := m.with(maps.Clone(b.content))
 	for _, r := range b.made {
 		if r.key == k && r.over > c.began {
-			full.units[k].Level += r.level
-			full.units[k].Held += max(0, r.all-r.level)
+			room := store.Op{Bucket: m.bucket(k), Amount: r.level, Hold: max(0, r.all-r.level), Mode: store.Always}
+			_, _ = full.Fill(room, m.latest(full.Buckets, op), nil)
 		}
 	}
-	if m.estimate(full, txn, res, c.readings) {
+	if m.estimate(b.content, op, got, c.readings) || m.estimate(full.Buckets, op, got, c.readings) {
 		return []state{b}
 	}
 	return nil
 }
 
-// estimate reports whether a refusal from memory is true: the store would have refused, too, at a
-// reading during the call, and its level was at least that of the answer. Level and time are only
-// lower bounds.
-func (m refusalsModel) estimate(b content, txn []history.Move, res history.Result, readings []int64) bool {
-	if res.Accepted {
-		return false
-	}
+// estimate reports whether a refusal from memory is true at a reading during the call.
+func (m refusalsModel) estimate(b content, op history.Op, got store.State, readings []int64) bool {
 	if readings == nil {
-		readings = []int64{max(b.time[txn[0].Key], res.At[0])}
+		readings = []int64{max(m.latest(b, op).UnixMicro(), got.At.UnixMicro())}
 	}
-	for _, at := range readings {
-		next := m.leaked(b, txn, func(i int) int64 { return believed(b.time[txn[i].Key], at) })
-		want := history.Transact(next.units[:], m.limit(-m.rounding), txn)
-		if !want.Accepted && res.Levels[0] <= want.Levels[0]+m.rounding {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(readings, func(at int64) bool {
+		return history.Remembered(m.with(b), op.Txns[0][0].Op(m.bucket), time.UnixMicro(at), got)
+	})
 }

@@ -47,11 +47,12 @@ const (
 func (r *rig) attempt() *attempt {
 	r.calls++
 	prefix := fmt.Sprintf("%08d-", r.calls)
-	m := &storeModel{rounding: rounding}
-	for k := range m.limits {
-		m.limits[k] = store.Limit{Capacity: 20}
+	var limits [keys]store.Limit
+	for k := range limits {
+		limits[k] = store.Limit{Capacity: 20}
 	}
-	bucket := bucketsOf(m.limits, prefix)
+	bucket := bucketsOf(limits, prefix)
+	m := &storeModel{bucket: bucket, rounding: rounding, began: time.Now()}
 	return &attempt{
 		rig: r, number: r.calls, m: m,
 		through: callee{stores: []store.Store{r.store}, bucket: bucket, pool: r.pool},

@@ -108,8 +108,8 @@ func (w *remote) plan(r *rand.Rand, join joining, s style) (p plan, err error) {
 	s.asks, s.impatient, s.strikes, s.sure = true, 4, w.strikes, w.sure
 	s.single = w.single || r.IntN(2) == 0
 	if w.clk != nil {
-		m := &storeModel{limits: limitsOf(r, 0, 1, 2)}
-		w.m, w.bucket, w.stores = m, bucketsOf(m.limits, w.prefix), w.below
+		w.bucket, w.stores = bucketsOf(limitsOf(r, 0, 1, 2), w.prefix), w.below
+		w.m = &storeModel{bucket: w.bucket}
 		s.clock, s.back = true, true
 		return planStore(r, s), nil
 	}
@@ -124,11 +124,11 @@ func (w *remote) plan(r *rand.Rand, join joining, s style) (p plan, err error) {
 	if join == nil && !w.sure && r.IntN(3) == 0 {
 		rates, s.impatient, s.strikes = []float64{0, slow, 40, 1000}, 0, 0
 	}
-	m := &storeModel{limits: limitsOf(r, rates...), rounding: rounding}
+	w.bucket = bucketsOf(limitsOf(r, rates...), w.prefix)
+	m := &storeModel{bucket: w.bucket, rounding: rounding, began: time.Now()}
 	if w.m = m; join != nil {
 		w.m = refusalsModel{m}
 	}
-	w.bucket = bucketsOf(m.limits, w.prefix)
 	return planStore(r, s), nil
 }
 

@@ -94,6 +94,25 @@ var defects = []planted{
 		"\t\t\tst.Accepted = planted(\"granted from memory\")\n\t\t\treturn st, nil\n\t\t}\n\t}\n\tif op.Mode == store.Ask {",
 	},
 	{
+		refusalsSubject, "the level stands still", "memory shows units that have leaked",
+		"local/snapshot.go",
+		"st.RetryAfter = e.rec.LevelAt(clock), e.rec.Held, wait\n",
+		"st.RetryAfter = e.rec.LevelAt(clock), e.rec.Held, wait\n\tif planted(\"the level stands still\") {\n\t\tst.Level = e.rec.Level\n\t}\n",
+	},
+	{
+		refusalsSubject, "the wait stands still", "the caller waits longer than for the room",
+		"local/snapshot.go",
+		"\tcase wait < store.Never:\n\t\twait -= ",
+		"\tcase wait < store.Never && !planted(\"the wait stands still\"):\n\t\twait -= ",
+	},
+	{
+		refusalsSubject, "another amount is sent", "the store decides about other units than the caller's",
+		"local/refusals.go",
+		"\tsent := r.now()\n\tst, err = r.Store.Fill(ctx, *op)\n",
+		"\tsent := r.now()\n\tif planted(\"another amount is sent\") && op.Amount > 39 {\n\t\top.Amount--\n\t}\n" +
+			"\tst, err = r.Store.Fill(ctx, *op)\n",
+	},
+	{
 		queueSubject, "room is forgotten", "nobody gets the room of a Put that left",
 		"queue/queue.go",
 		"q.waiting = slices.Delete(q.waiting, i, i+1)\n",

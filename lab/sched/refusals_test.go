@@ -6,8 +6,11 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/brimgo/brim/internal/differ"
+	"github.com/brimgo/brim/lab/internal/history"
 	"github.com/brimgo/brim/local"
 	"github.com/brimgo/brim/store"
+	"github.com/brimgo/brim/store/storetest"
 )
 
 var refusalsSubject = &subject{
@@ -72,16 +75,22 @@ func (w *refusalsWorld) setup() (err error) {
 	return err
 }
 
-func (w *refusalsWorld) do(ctx context.Context, i int, c call) {
+// fill is the fill of a call.
+func (c call) fill() store.Op {
 	op := store.Op{Bucket: refusalsLimit.For(fmt.Sprint(c.key)), Amount: float64(c.amount)}
+	if c.do == "fill under another limit" {
+		op.LeakRate *= 2
+	}
+	return op
+}
+
+func (w *refusalsWorld) do(ctx context.Context, i int, c call) {
+	op := c.fill()
 	drain := op
 	drain.Amount, drain.Mode = -op.Amount, store.Always
 	w.b.time(&w.answers[i], func() (st store.State, err error) {
 		switch c.do {
-		case "fill":
-			return w.s.Fill(ctx, op)
-		case "fill under another limit":
-			op.LeakRate *= 2
+		case "fill", "fill under another limit":
 			return w.s.Fill(ctx, op)
 		case "drain":
 			return w.s.Fill(ctx, drain)
@@ -102,6 +111,10 @@ func (w *refusalsWorld) do(ctx context.Context, i int, c call) {
 func (w *refusalsWorld) finish() { w.closed = w.s.Close() }
 
 func (w *refusalsWorld) check() error {
+	contents, err := w.b.contents()
+	if err != nil {
+		return err
+	}
 	for i, c := range w.calls {
 		a := w.answers[i]
 		if c.do == "close" && a.err != nil {
@@ -114,15 +127,17 @@ func (w *refusalsWorld) check() error {
 		switch {
 		case len(asked) > 1:
 			return fmt.Errorf("call %d asked the store %d times", i, len(asked))
+		case len(asked) == 1 && asked[0].op != c.fill():
+			return fmt.Errorf("call %d asked the store about another fill:\n%s", i, differ.Fields(asked[0].op, c.fill()))
 		case a.err != nil:
 		case a.state.Accepted && (len(asked) == 0 || !asked[0].state.Accepted):
 			return fmt.Errorf("call %d was granted, and not by the store", i)
 		case len(asked) == 0 && !a.state.Estimate:
 			return fmt.Errorf("call %d was answered from memory and does not say so", i)
 		case len(asked) == 1 && asked[0].state != a.state:
-			return fmt.Errorf("call %d got %+v; the store answered %+v", i, a.state, asked[0].state)
+			return fmt.Errorf("call %d got another answer than the store's:\n%s", i, differ.Fields(a.state, asked[0].state))
 		case len(asked) == 0:
-			if err := w.refused(i, c, a); err != nil {
+			if err := w.refused(i, c, a, contents); err != nil {
 				return err
 			}
 		}
@@ -130,26 +145,20 @@ func (w *refusalsWorld) check() error {
 	return w.closed
 }
 
-// refused judges a refusal from memory. The units must not have fitted at some moment of the call,
-// or else within Remember before it, if another process has made room since.
-func (w *refusalsWorld) refused(i int, c call, a timed) error {
-	b := refusalsLimit.For(fmt.Sprint(c.key))
-	if c.do == "fill under another limit" {
-		b.LeakRate *= 2
-	}
-	n := float64(c.amount)
+// refused judges a refusal from memory. It must be true at some moment of the call, or else within
+// Remember before it, if another process has made room since.
+func (w *refusalsWorld) refused(i int, c call, a timed, contents []storetest.Model) error {
 	next, until := a.to, a.ended // the entry that followed, and its time
 	foreign := false             // another process, or a call that had not ended, has made room since
 	earliest := a.begun - w.remember()
 	for k := a.to - 1; k >= 0 && until >= earliest; k-- {
 		e := w.b.entries[k]
-		if e.op.Key != b.Key {
+		if e.op.Key != c.fill().Key {
 			continue
 		}
 		// While this entry counts, the units fit the worst at the beginning.
 		misfits := func(from time.Duration) bool {
-			leaked := b.LeakRate * (max(e.at, from) - e.at).Seconds()
-			return e.state.Level-leaked+n > b.Capacity-1e-6
+			return history.Remembered(contents[k], c.fill(), w.b.start.Add(max(e.at, from)), a.state)
 		}
 		if next >= a.from && misfits(a.begun) || foreign && misfits(earliest) {
 			return nil
@@ -158,6 +167,6 @@ func (w *refusalsWorld) refused(i int, c call, a timed) error {
 		foreign = foreign || e.foreign || w.answers[e.call].last > a.first
 		next, until = k, e.at
 	}
-	return fmt.Errorf("call %d (%v to %v) was refused %v units from memory, which the store would grant: %+v",
-		i, a.begun, a.ended, n, a.state)
+	return fmt.Errorf("call %d (%v to %v) was refused %d units from memory, which the store would grant, or not so: %+v",
+		i, a.begun, a.ended, c.amount, a.state)
 }

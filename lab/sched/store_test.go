@@ -3,6 +3,8 @@ package sched
 import (
 	"context"
 	"errors"
+	"fmt"
+	"maps"
 	"math/rand/v2"
 	"runtime"
 	"sync"
@@ -10,6 +12,7 @@ import (
 
 	"github.com/brimgo/brim/memory"
 	"github.com/brimgo/brim/store"
+	"github.com/brimgo/brim/store/storetest"
 )
 
 // below is the store below a wrapper: a memory store on the time of the bubble, with random pauses
@@ -197,6 +200,22 @@ func (l *fillLog) of(call int) (entries []*fillEntry) {
 		}
 	}
 	return entries
+}
+
+// contents returns the content of the buckets after each entry. Every answer must be that of the
+// model.
+func (l *fillLog) contents() (all []storetest.Model, err error) {
+	m := storetest.Model{Buckets: make(map[string]storetest.Bucket), Rounds: true, Slack: rounding}
+	for i, e := range l.entries {
+		m.Buckets = maps.Clone(m.Buckets)
+		if e.deleted {
+			delete(m.Buckets, e.op.Key)
+		} else if _, err := m.Fill(e.op, l.start.Add(e.at), &store.Result{Accepted: e.state.Accepted, States: []store.State{e.state}}); err != nil {
+			return nil, fmt.Errorf("entry %d of the store: %w", i, err)
+		}
+		all = append(all, m)
+	}
+	return all, nil
 }
 
 // ended reports whether err is that of a context.

@@ -58,7 +58,7 @@ type decision struct {
 }
 
 // bucket returns the bucket of key. If it does not exist, it is empty, at the clock's time.
-func (m *Model) bucket(key string, clock int64) Bucket {
+func (m Model) bucket(key string, clock int64) Bucket {
 	b := m.Buckets[key]
 	if !b.there {
 		b.time = clock
@@ -260,25 +260,25 @@ func (b Bucket) expired(clock int64) bool {
 }
 
 // Prune removes the buckets that a store must remove when its clock shows that time.
-func (m *Model) Prune(clock time.Time) {
+func (m Model) Prune(clock time.Time) {
 	maps.DeleteFunc(m.Buckets, func(_ string, b Bucket) bool { return b.expired(clock.UnixMicro()) })
 }
 
 // Fill carries out op at a reading of the store's clock, as the store's Fill does. got is nil, or
 // the answer: its only state and its error, and Accepted as in the state.
-func (m *Model) Fill(op store.Op, clock time.Time, got *store.Result) (want store.Result, err error) {
+func (m Model) Fill(op store.Op, clock time.Time, got *store.Result) (want store.Result, err error) {
 	return m.apply(store.Txn{op}, clock.UnixMicro(), got, op.Mode != store.Ask)
 }
 
 // Apply carries out a transaction at a reading of the store's clock, as the store's Apply does. got
 // is nil, or the answer. The transactions of one Apply are decided one after the other.
-func (m *Model) Apply(txn store.Txn, clock time.Time, got *store.Result) (want store.Result, err error) {
+func (m Model) Apply(txn store.Txn, clock time.Time, got *store.Result) (want store.Result, err error) {
 	return m.apply(txn, clock.UnixMicro(), got, false)
 }
 
 // Read returns the state of a bucket at a reading of the store's clock, by its limit or by the limit
 // last written. got is nil, or the answer.
-func (m *Model) Read(b store.Bucket, clock time.Time, got *store.State) (want store.State, err error) {
+func (m Model) Read(b store.Bucket, clock time.Time, got *store.State) (want store.State, err error) {
 	at := clock.UnixMicro()
 	want = m.state(store.Op{Bucket: b}, m.bucket(b.Key, at), decision{}, at, got)
 	return want, differs(b, at, got, want)
@@ -286,7 +286,7 @@ func (m *Model) Read(b store.Bucket, clock time.Time, got *store.State) (want st
 
 // state returns the state of a bucket after an operation, with the numbers of the answer where they
 // are near enough.
-func (m *Model) state(op store.Op, b Bucket, d decision, clock int64, got *store.State) store.State {
+func (m Model) state(op store.Op, b Bucket, d decision, clock int64, got *store.State) store.State {
 	if op.Limit == (store.Limit{}) {
 		op.Limit = b.limit
 	}
@@ -325,7 +325,7 @@ func (m *Model) state(op store.Op, b Bucket, d decision, clock int64, got *store
 }
 
 // near reports whether got equals want, or differs by no more than rounding permits.
-func (m *Model) near(got float64, want num, b Bucket, op store.Op) bool {
+func (m Model) near(got float64, want num, b Bucket, op store.Op) bool {
 	switch {
 	case math.IsNaN(got) || math.Abs(got) > 1<<60:
 		return false

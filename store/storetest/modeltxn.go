@@ -12,7 +12,7 @@ import (
 
 // transaction is one transaction on its way through a [Model].
 type transaction struct {
-	*Model
+	Model
 	txn    store.Txn
 	clock  int64
 	got    *store.Result // nil if nobody knows it
@@ -30,7 +30,7 @@ type decided struct {
 
 // apply carries out a transaction. A lone fill counts as a transaction of one operation, but its
 // state tells more of a refused operation than a transaction does.
-func (m *Model) apply(txn store.Txn, clock int64, got *store.Result, lone bool) (want store.Result, err error) {
+func (m Model) apply(txn store.Txn, clock int64, got *store.Result, lone bool) (want store.Result, err error) {
 	t := transaction{
 		Model: m, txn: txn, clock: clock, got: got, lone: lone,
 		before: make(map[string]Bucket, len(txn)), now: make(map[string]Bucket, len(txn)), each: make([]decided, len(txn)),
