@@ -35,7 +35,7 @@ type mistake struct {
 	name    string
 	want    error
 	methods []string
-	change  func(*request)
+	change  func(*Request)
 }
 
 // badAmounts are mistakes of every amount of an earlier request, and of every new one.
@@ -44,13 +44,13 @@ func badAmounts() (list []mistake) {
 		"zero": {Currency: "EUR"}, "negative": money(-1), "the lowest amount": money(math.MinInt64),
 		"beyond the scale": {Minor: 5_001, Currency: "EUR:5"}, "beyond 2^53": money(1<<53 + 1),
 	} {
-		list = append(list, mistake{name, spend.ErrAmount, nil, func(r *request) { r.amount = m }})
+		list = append(list, mistake{name, spend.ErrAmount, nil, func(r *Request) { r.Amount = m }})
 	}
 	for name, currency := range map[string]string{
 		"another currency": "USD", "another currency with a scale": "USD:8", "no such currency": "EURO",
 		"no such scale": "EUR:10", "no currency": "", "a currency of 10 MB": megabytes,
 	} {
-		change := func(r *request) { r.amount = spend.Money{Minor: 5, Currency: currency} }
+		change := func(r *Request) { r.Amount = spend.Money{Minor: 5, Currency: currency} }
 		list = append(list, mistake{name, spend.ErrCurrency, nil, change})
 	}
 	for i := range list {
@@ -64,18 +64,18 @@ func badAmounts() (list []mistake) {
 
 // badRequests are mistakes of requests for money.
 func badRequests(s *fixture) (list []mistake) {
-	add := func(name string, want error, methods []string, change func(*request)) {
+	add := func(name string, want error, methods []string, change func(*Request)) {
 		list = append(list, mistake{name, want, methods, change})
 	}
 	for name, id := range map[string]string{"no ID": "", "an ID of 10 KB": kilobytes, "an ID that is not UTF-8": "\xff"} {
 		add(name, spend.ErrRequest, slices.Concat(payments[:5], followUps, upkeeps),
-			func(r *request) { r.id = id })
+			func(r *Request) { r.ID = id })
 	}
 	for name, account := range map[string]string{
 		"no name": "", "10 MB": megabytes, "a line break": secret + "\n", "NUL": secret + "\x00",
 	} {
 		add("an account: "+name, spend.ErrRequest, slices.Concat(payments, upkeeps),
-			func(r *request) { r.account = account })
+			func(r *Request) { r.Account = account })
 	}
 	many, names := make(map[string]string), make([]string, 17)
 	var accounts []spend.Account
@@ -88,37 +88,37 @@ func badRequests(s *fixture) (list []mistake) {
 		"a budget that is not there": {{Budget: megabytes, Name: "a"}}, "too many": accounts[:16],
 		"an account twice": {{Budget: s.c.name, Name: secret}}, "a line break": {{Budget: s.c.name, Name: secret + "\n"}},
 	} {
-		add("also: "+name, spend.ErrRequest, payments, func(r *request) { r.also = also })
+		add("also: "+name, spend.ErrRequest, payments, func(r *Request) { r.Also = also })
 	}
 	for name, tags := range map[string]map[string]string{
 		"a value of 10 MB": {"note": megabytes}, "a name of 10 MB": {megabytes: "x"}, "no name": {"": "x"},
 		"not UTF-8": {"note": "\xff"}, "NUL": {"note": "\x00"}, "17": many,
 		"a value of 257 bytes": {"note": kilobytes[:257]}, "a name of 65 bytes": {kilobytes[:65]: "x"},
 	} {
-		add("tags: "+name, spend.ErrRequest, payments, func(r *request) { r.tags = tags })
+		add("tags: "+name, spend.ErrRequest, payments, func(r *Request) { r.Tags = tags })
 	}
 	for name, tags := range map[string][]string{
 		"a name of 10 MB": {megabytes}, "no name": {"trace", ""}, "NUL": {"note\x00"}, "17": names,
 	} {
-		add("varying: "+name, spend.ErrRequest, payments, func(r *request) { r.varying = tags })
+		add("varying: "+name, spend.ErrRequest, payments, func(r *Request) { r.Varying = tags })
 	}
 	for name, ttl := range map[string]time.Duration{
 		"in the past": -time.Hour, "of a nanosecond": 1, "of 200 years": 200 * 366 * days,
 	} {
-		add("a TTL "+name, spend.ErrRequest, []string{"authorize", "extend"}, func(r *request) { r.ttl = ttl })
+		add("a TTL "+name, spend.ErrRequest, []string{"authorize", "extend"}, func(r *Request) { r.TTL = ttl })
 	}
-	add("no such fate at the expiry", spend.ErrRequest, []string{"authorize", "extend"}, func(r *request) { r.expiry = 3 })
+	add("no such fate at the expiry", spend.ErrRequest, []string{"authorize", "extend"}, func(r *Request) { r.OnExpiry = 3 })
 	now := s.clock.now()
 	for name, dated := range map[string]time.Time{
 		"in the future": now.Add(time.Microsecond), "in 1683": time.UnixMicro(-1<<53-1).AddDate(-1, 0, 0),
 		"in 12026": now.AddDate(10_000, 0, 0), "long ago": wrapped(now),
 	} {
-		add("dated "+name, spend.ErrRequest, []string{"record", "authorize"}, func(r *request) { r.dated, r.force = dated, true })
+		add("dated "+name, spend.ErrRequest, []string{"record", "authorize"}, func(r *Request) { r.Dated, r.Force = dated, true })
 	}
 	for least, want := range map[spend.Money]error{
 		money(0): spend.ErrAmount, money(6): spend.ErrAmount, {Minor: 5, Currency: "USD"}: spend.ErrCurrency,
 	} {
-		add(fmt.Sprint("least ", least), want, []string{"upTo"}, func(r *request) { r.least = least })
+		add(fmt.Sprint("least ", least), want, []string{"upTo"}, func(r *Request) { r.Least = least })
 	}
 	for name, c := range map[string]struct {
 		of   string
@@ -127,16 +127,16 @@ func badRequests(s *fixture) (list []mistake) {
 		"none": {"", spend.ErrRequest}, "of 10 KB": {kilobytes, spend.ErrRequest}, "unknown": {"unknown", spend.ErrUnknownSpend},
 		"a declined request": {s.named("refused"), spend.ErrUnknownSpend},
 	} {
-		add("an earlier ID: "+name, c.want, followUps, func(r *request) { r.of = c.of })
+		add("an earlier ID: "+name, c.want, followUps, func(r *Request) { r.Of = c.of })
 	}
-	add("a spend that was never held", spend.ErrHoldEnded, followUps[:5], func(r *request) { r.of = s.named("spent") })
-	add("more than is held", spend.ErrNotHeld, []string{"decrease", "capture"}, func(r *request) { r.amount = money(101) })
-	add("a negative amount that is final", spend.ErrAmount, []string{"capture"}, func(r *request) { r.amount, r.final = money(-1), true })
-	add("more than was captured", spend.ErrNotCaptured, []string{"refund"}, func(r *request) { r.amount = money(31) })
+	add("a spend that was never held", spend.ErrHoldEnded, followUps[:5], func(r *Request) { r.Of = s.named("spent") })
+	add("more than is held", spend.ErrNotHeld, []string{"decrease", "capture"}, func(r *Request) { r.Amount = money(101) })
+	add("a negative amount that is final", spend.ErrAmount, []string{"capture"}, func(r *Request) { r.Amount, r.Final = money(-1), true })
+	add("more than was captured", spend.ErrNotCaptured, []string{"refund"}, func(r *Request) { r.Amount = money(31) })
 	for plan, want := range map[string]error{"unknown": spend.ErrBudget, megabytes: spend.ErrRequest, "\x00": spend.ErrRequest} {
-		add(fmt.Sprintf("a plan %.10q", plan), want, []string{"plan"}, func(r *request) { r.plan = plan })
+		add(fmt.Sprintf("a plan %.10q", plan), want, []string{"plan"}, func(r *Request) { r.Plan = plan })
 	}
-	reason := func(reason string) func(*request) { return func(r *request) { r.reason = reason } }
+	reason := func(reason string) func(*Request) { return func(r *Request) { r.Reason = reason } }
 	add("a reason of 10 MB", spend.ErrRequest, []string{"freeze", "unfreeze", "mend"}, reason(megabytes))
 	add("no reason", spend.ErrRequest, []string{"freeze", "mend"}, reason(""))
 	return list
@@ -153,7 +153,7 @@ func wrapped(t time.Time) time.Time {
 func badLimits() (list []mistake) {
 	good := spend.RuleLimit{Rule: "smooth", Amount: money(7)}
 	add := func(name string, want error, limits ...spend.RuleLimit) {
-		change := func(r *request) { r.limits = limits }
+		change := func(r *Request) { r.Limits = limits }
 		list = append(list, mistake{name, want, []string{"limit"}, change})
 	}
 	add("none", spend.ErrRequest)
@@ -224,18 +224,18 @@ func badInputCases() []testCase {
 				for _, m := range slices.Concat(badAmounts(), badRequests(s), badLimits()) {
 					for _, method := range m.methods {
 						last = s.named("")
-						r := request{
-							method: method, id: last, of: s.named("hold"), account: secret, amount: money(5), least: money(5),
-							reason: "lost", limits: []spend.RuleLimit{{Rule: "month", Amount: money(7)}},
+						r := Request{
+							Method: method, ID: last, Of: s.named("hold"), Account: secret, Amount: money(5), Least: money(5),
+							Reason: "lost", Limits: []spend.RuleLimit{{Rule: "month", Amount: money(7)}},
 						}
 						if method == "refund" {
-							r.of = s.named("spent")
+							r.Of = s.named("spent")
 						}
 						m.change(&r)
-						if method == "upTo" && m.want != nil && r.least == money(5) {
-							r.least = r.amount
+						if method == "upTo" && m.want != nil && r.Least == money(5) {
+							r.Least = r.Amount
 						}
-						wrong(method+": "+m.name, only(r.send(s.b)), m.want)
+						wrong(method+": "+m.name, only(r.Send(ctx, s.b)), m.want)
 					}
 				}
 				for call, err := range badQuestions(s) {
@@ -246,7 +246,7 @@ func badInputCases() []testCase {
 				if after := s.picture(); after != before {
 					s.Errorf("the mistakes have changed the ledger from\n%s\nto\n%s", before, after)
 				}
-				d, err := request{method: "charge", id: last, account: "card", amount: money(5)}.send(s.b)
+				d, err := Request{Method: "charge", ID: last, Account: "card", Amount: money(5)}.Send(ctx, s.b)
 				if err != nil || d.Replayed {
 					s.Errorf("the ID of a mistake: %+v, %v; want that it is free", d, err)
 				}
@@ -288,7 +288,7 @@ func merchants(n int) check {
 // that it has.
 func oneTooMany(s *fixture) {
 	s.Helper()
-	_, err := atMerchant(2000).in(s).send(s.b)
+	_, err := atMerchant(2000).in(s).Send(ctx, s.b)
 	if !errors.Is(err, spend.ErrRequest) || !strings.Contains(err.Error(), "1000") || !strings.Contains(err.Error(), `"each"`) {
 		s.Errorf("one value too many: %v; want ErrRequest with the rule and the bound", err)
 	}

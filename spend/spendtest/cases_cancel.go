@@ -44,7 +44,7 @@ func cancelCases() []testCase {
 			why: "a network that has taken the money tells so later; the limit counts it, and only what was approved here stays undone",
 			steps: []step{
 				check(func(s *fixture) {
-					if d, err := cancel("c").in(s).send(s.b); err != nil || len(d.Remaining) != 2 {
+					if d, err := cancel("c").in(s).Send(ctx, s.b); err != nil || len(d.Remaining) != 2 {
 						s.Errorf("%+v, %v; want no figure of a rule for each merchant: a cancellation has no tags", d, err)
 					}
 				}),
@@ -99,7 +99,7 @@ func cancelCases() []testCase {
 					if racer%2 == 1 {
 						c = cancel(fmt.Sprint("h", i))
 					}
-					d, err := c.in(s).send(s.b)
+					d, err := c.in(s).Send(ctx, s.b)
 					if err == nil && racer%2 == 0 && d.Approved && !d.Replayed {
 						held.Add(1)
 					}

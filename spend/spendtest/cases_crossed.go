@@ -106,7 +106,7 @@ func crossedCases() []testCase {
 				var mu sync.Mutex
 				var all []string
 				s.race(func(racer, i int) error {
-					d, err := charge(1).as(fmt.Sprintf("%d/%d", racer, i)).in(s).send(s.b)
+					d, err := charge(1).as(fmt.Sprintf("%d/%d", racer, i)).in(s).Send(ctx, s.b)
 					mu.Lock()
 					defer mu.Unlock()
 					all = append(all, crossed(d)...)

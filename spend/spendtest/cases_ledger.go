@@ -46,10 +46,10 @@ func apart(change func(c call, name string) call) check {
 		for i, name := range names {
 			c := charge(int64(i + 1))
 			change(c, name).do(s)
-			if c = change(c, name); c.account == "card" {
+			if c = change(c, name); c.Account == "card" {
 				continue
 			}
-			if list, err := s.b.Remaining(ctx, c.account); err != nil || list[0].Used.Minor != int64(i+1) {
+			if list, err := s.b.Remaining(ctx, c.Account); err != nil || list[0].Used.Minor != int64(i+1) {
 				s.Errorf("account %d shows %+v, %v; want %d used", i, list, err, i+1)
 			}
 		}
@@ -407,7 +407,7 @@ func pruneCases() []testCase {
 			why:   "a decision ends two of them, the figures are without all of them, and Prune ends the others",
 			rules: []spend.Rule{month(1000)},
 			steps: []step{
-				repeat(20, func(c call, _ int) call { c.method = "authorize"; return c.lasting(days) }), after(days),
+				repeat(20, func(c call, _ int) call { c.Method = "authorize"; return c.lasting(days) }), after(days),
 				charge(1000), shows(1000, 0, 0, "month"), prune(18, 0), shows(1000, 0, 0, "month"), sound(20 + 20 + 1),
 			},
 		},
@@ -428,7 +428,7 @@ func pruneCases() []testCase {
 			rules: []spend.Rule{spend.Rolling("day", money(1000), days)},
 			steps: []step{check(func(s *fixture) {
 				const n = 450
-				repeat(n, func(c call, i int) call { c.method = "authorize"; return c.to(fmt.Sprintf("%04d", i)) }).do(s)
+				repeat(n, func(c call, i int) call { c.Method = "authorize"; return c.to(fmt.Sprintf("%04d", i)) }).do(s)
 				list, _ := s.exported(nil)
 				for i := range n {
 					if len(list) != n || list[i] != fmt.Sprintf("%04d 1", i) {

@@ -57,7 +57,7 @@ func raceCases() []testCase {
 			steps: []step{check(func(s *fixture) {
 				var approved atomic.Int64
 				s.race(func(racer, i int) error {
-					d, err := charge(1).as(fmt.Sprintf("%d/%d", racer, i)).in(s).send(s.b)
+					d, err := charge(1).as(fmt.Sprintf("%d/%d", racer, i)).in(s).Send(ctx, s.b)
 					if d.Approved {
 						approved.Add(1)
 					}
@@ -73,7 +73,7 @@ func raceCases() []testCase {
 			steps: []step{check(func(s *fixture) {
 				var first atomic.Int64
 				s.race(func(_, i int) error {
-					d, err := charge(3).as(fmt.Sprintf("same/%d", i)).in(s).send(s.b)
+					d, err := charge(3).as(fmt.Sprintf("same/%d", i)).in(s).Send(ctx, s.b)
 					if !d.Replayed {
 						first.Add(1)
 					}
@@ -95,7 +95,7 @@ func raceCases() []testCase {
 				}
 				var taken atomic.Int64
 				s.race(func(racer, i int) error {
-					_, err := capture(fmt.Sprint("h", i), 3).as(fmt.Sprintf("%d/%d", racer, i)).in(s).send(s.b)
+					_, err := capture(fmt.Sprint("h", i), 3).as(fmt.Sprintf("%d/%d", racer, i)).in(s).Send(ctx, s.b)
 					if errors.Is(err, spend.ErrNotHeld) {
 						return nil
 					}

@@ -107,7 +107,7 @@ func ruleCases() []testCase {
 				check(func(s *fixture) {
 					// A sum of 2^53+1 rounds to 2^53, which would fit.
 					for _, n := range []int64{1, 2, most} {
-						d, err := charge(n).in(s).send(s.b)
+						d, err := charge(n).in(s).Send(ctx, s.b)
 						if err != nil || d.Approved || len(d.Declines) != 1 || d.Declines[0].Rule != "leaky" {
 							s.Errorf("a charge of %d: %+v, %v; want a decline by the bucket, which is full", n, d, err)
 						}
@@ -226,7 +226,7 @@ func ruleCases() []testCase {
 				charge(1).with("merchant", "other"),
 				after(59 * time.Minute), charge(1).no(time.Minute, "attempts"), after(time.Hour), charge(1), shows(1, 0, 3),
 				freeze("lost"), check(func(s *fixture) {
-					if d, err := charge(1).in(s).send(s.b); err != nil || d.Approved {
+					if d, err := charge(1).in(s).Send(ctx, s.b); err != nil || d.Approved {
 						s.Errorf("a charge of a frozen account: %+v, %v", d, err)
 					}
 				}), shows(2, 0, 2), shows(4, 0, 0, "spends"), sound(13),
@@ -245,8 +245,8 @@ func ruleCases() []testCase {
 						freeze("lost " + c.frozen).to(c.frozen).do(s)
 					}
 					r := charge(c.n).and(spend.Account{Budget: s.c.name, Name: "team"}).in(s)
-					first, err := r.send(s.b)
-					again, err2 := r.send(s.b)
+					first, err := r.Send(ctx, s.b)
+					again, err2 := r.Send(ctx, s.b)
 					if errors.Join(err, err2) != nil || len(first.Declines) != c.declines {
 						s.Errorf("%d units: %+v, %v, and again %v; want %d declines", c.n, first, err, err2, c.declines)
 					}
@@ -261,7 +261,7 @@ func ruleCases() []testCase {
 			name: "a decline that fills a rule", rules: []spend.Rule{spend.Count("attempts", 2, time.Hour).CountsDeclines(), spend.Rolling("minute", money(10), time.Minute)},
 			why: "RetryAfter tells when all rules agree, and the decline is an attempt itself",
 			steps: []step{charge(10), check(func(s *fixture) {
-				d, err := charge(1).in(s).send(s.b)
+				d, err := charge(1).in(s).Send(ctx, s.b)
 				if err != nil || len(d.Declines) != 1 || d.Declines[0].RetryAfter != time.Minute || d.RetryAfter != time.Hour {
 					s.Errorf("%+v, %v; want a decline by the minute, and RetryAfter of the hour", d, err)
 				}
@@ -416,7 +416,7 @@ func scaleCases() []testCase {
 		return func(s *fixture) {
 			s.Helper()
 			if d := c.decide(s); d.Amount != want {
-				s.Errorf("%s of %v moved %v; want %v", c.method, c.amount, d.Amount, want)
+				s.Errorf("%s of %v moved %v; want %v", c.Method, c.Amount, d.Amount, want)
 			}
 		}
 	}
@@ -459,10 +459,10 @@ func scaleCases() []testCase {
 					"the largest amount is": money(math.MaxInt64 / 100),
 				} {
 					for _, method := range slices.Concat(payments, corrections) {
-						r := request{
-							method: method, id: s.named(""), of: s.named("h"), account: "card", amount: m, least: fine(1), force: true,
+						r := Request{
+							Method: method, ID: s.named(""), Of: s.named("h"), Account: "card", Amount: m, Least: fine(1), Force: true,
 						}
-						if d, err := r.send(s.b); !errors.Is(err, spend.ErrAmount) || !strings.Contains(err.Error(), name) {
+						if d, err := r.Send(ctx, s.b); !errors.Is(err, spend.ErrAmount) || !strings.Contains(err.Error(), name) {
 							s.Errorf("%s of %#v: %+v, %v; want ErrAmount that says %q", method, m, d, err, name)
 						}
 					}

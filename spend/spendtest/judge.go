@@ -5,99 +5,131 @@ import (
 	"slices"
 	"time"
 
+	"github.com/brimgo/brim/internal/differ"
 	"github.com/brimgo/brim/spend"
 	"github.com/brimgo/brim/store"
 )
 
-// judge checks a decision about n more units of a spend, which then amounts to
-// total, and about so many more spends. If it is an attempt, a decline is noted.
-func (s *sequence) judge(d spend.Decision, sp *modelSpend, n, total, spends int64, attempt bool) error {
-	now := s.now()
-	if d.Replayed || d.At.UnixMicro() != now {
-		return fmt.Errorf("a first decision is replayed, or has another time than the clock: %+v", d)
+// judge decides whether the rules approve the request, and compares the declines and the waits of an
+// answer. It notes a decline of a request for a new spend.
+func (a *attempt) judge(got *Answer) (approved bool, wrong error) {
+	s := a.spend
+	set := func(n int64) {
+		if a.n = n; a.more == 1 {
+			s.first = n
+		}
 	}
-	refused, wait := 0, time.Duration(0)
-	agree := func(r modelRule, account string, t int64) bool {
-		return s.model.fits(r, account, t, n, sp.first, total, spends, sp.tags)
+	fitsAll := func(t int64) bool { return a.fitsAll(a.rules, s, t, a.n, a.base+a.n, a.more) }
+	for a.n > a.least && !fitsAll(a.now) {
+		set(a.n - 1)
 	}
+	agree := func(r Rule, account string, t int64) bool {
+		return a.fits(r, account, t, a.n, s.first, a.base+a.n, a.more, s.tags)
+	}
+	approved = true
 	agreed := make(map[string]bool)
-	for _, account := range sp.accounts {
-		for _, r := range s.rules {
-			agreed[account+" "+r.name] = agree(r, account, now)
+	for _, account := range s.accounts {
+		approved = approved && a.frozen[account] == ""
+		for _, r := range a.rules(account) {
+			agreed[account+" "+r.Name] = agree(r, account, a.now)
+			approved = approved && agreed[account+" "+r.Name]
 		}
 	}
-	for _, account := range sp.accounts {
-		if attempt && !d.Approved {
-			s.model.refused = append(s.model.refused, modelDecline{account, sp.tags, sp.first, now})
+	if !approved && a.notesDeclines {
+		for _, account := range s.accounts {
+			a.decline(modelDecline{account, s.tags, s.first, a.now})
 		}
 	}
-	for _, account := range sp.accounts {
-		if reason := s.model.frozen[account]; reason != "" {
+	if got == nil {
+		return approved, nil
+	}
+	d, refused, wait := got.Decision, 0, time.Duration(0)
+	for _, account := range s.accounts {
+		if reason := a.frozen[account]; reason != "" {
 			refused++
 			wait = store.Never
 			if !slices.ContainsFunc(d.Declines, func(x spend.Decline) bool {
 				return x.Frozen == reason && x.Account.Name == account && x.Rule == "" && x.RetryAfter >= store.Never
 			}) {
-				return fmt.Errorf("account %s is frozen: %q; the declines are %+v", account, reason, d.Declines)
+				return approved, fmt.Errorf("account %s is frozen: %q; the declines are %+v", account, reason, d.Declines)
 			}
 		}
-		for _, r := range s.rules {
+		for _, r := range a.rules(account) {
 			at := slices.IndexFunc(d.Declines, func(x spend.Decline) bool {
-				return x.Rule == r.name && x.Account.Name == account
+				return x.Rule == r.Name && x.Account.Name == account
 			})
-			fits := func(t int64) bool { return agree(r, account, t) }
-			if agreed[account+" "+r.name] != (at < 0) {
-				return fmt.Errorf("rule %s of %s: it refused is %t; want the opposite", r.name, account, at >= 0)
+			if agreed[account+" "+r.Name] != (at < 0) {
+				return approved, fmt.Errorf("rule %s of %s: it refused is %t; want the opposite", r.Name, account, at >= 0)
 			}
 			if at < 0 {
 				continue
 			}
 			refused++
-			after := d.Declines[at].RetryAfter
-			if value := d.Declines[at].Value; value != r.of(sp.tags).one {
-				return fmt.Errorf("rule %s of %s: the decline names value %q", r.name, account, value)
-			}
-			if d.Declines[at].AtLeast {
-				return fmt.Errorf("rule %s of %s: RetryAfter is not exact after a few entries", r.name, account)
-			}
-			wait = max(wait, after)
-			switch {
-			case after >= store.Never:
-				if fits(now + year) {
-					return fmt.Errorf("rule %s of %s: RetryAfter is Never; the amount fits within a year", r.name, account)
-				}
-			case !s.model.first(r, account, now, now+after.Microseconds(), fits):
-				return fmt.Errorf("rule %s of %s: RetryAfter is %v; that is not the first time at which the amount fits",
-					r.name, account, after)
+			wait = max(wait, d.Declines[at].RetryAfter)
+			fits := func(t int64) bool { return agree(r, account, t) }
+			if wrong := a.declines(r, account, d.Declines[at], fits); wrong != nil {
+				return approved, fmt.Errorf("rule %s of %s: %w", r.Name, account, wrong)
 			}
 		}
 	}
 	if d.Approved != (refused == 0) || len(d.Declines) != refused || d.RetryAfter < wait {
-		return fmt.Errorf("approved is %t with %d declines and RetryAfter %v; want %d declines and %v or more",
+		return approved, fmt.Errorf("approved is %t with %d declines and RetryAfter %v; want %d declines and %v or more",
 			d.Approved, len(d.Declines), d.RetryAfter, refused, wait)
 	}
-	if d.AtLeast {
-		return fmt.Errorf("RetryAfter %v is not exact after a few entries", d.RetryAfter)
+	least := slices.ContainsFunc(d.Declines, func(x spend.Decline) bool { return x.AtLeast })
+	switch {
+	case approved && (d.RetryAfter != 0 || d.AtLeast):
+		return approved, fmt.Errorf("RetryAfter of an approval is %v, and AtLeast is %t", d.RetryAfter, d.AtLeast)
+	case d.AtLeast != least && (least || a.few()):
+		return approved, fmt.Errorf("AtLeast is %t, and %t for the rules", d.AtLeast, least)
+	case approved || d.AtLeast:
+		return approved, nil
 	}
-	return s.retry(d.RetryAfter, wait, sp.accounts, func(t int64) bool {
-		return s.model.fitsAll(s.rules, sp, t, n, total, spends)
-	})
+	return approved, a.retry(d.RetryAfter, wait, fitsAll)
+}
+
+// few reports whether a decision looks at all entries: a request adds two of them at most, as a rule.
+func (m *Model) few() bool { return len(m.known) < 16 }
+
+// declines checks the decline of a rule.
+func (a *attempt) declines(r Rule, account string, d spend.Decline, fits func(t int64) bool) error {
+	u := a.figure(r.of(a.spend.tags), account, a.now)
+	if u.GrowsAt, u.Account.Budget = d.GrowsAt, d.Account.Budget; !a.notesDeclines || !r.declines {
+		if diff := differ.Fields(d.Usage, u); diff != "" {
+			return fmt.Errorf("the decline:\n%s", diff)
+		}
+	}
+	after := d.RetryAfter
+	switch {
+	case d.AtLeast && a.few():
+		return fmt.Errorf("RetryAfter is not exact after a few entries")
+	case d.AtLeast:
+		if fits(a.clock + after.Microseconds() - 1) {
+			return fmt.Errorf("RetryAfter is %v; the amount fits earlier", after)
+		}
+	case after >= store.Never:
+		if fits(a.now + year) {
+			return fmt.Errorf("RetryAfter is Never; the amount fits within a year")
+		}
+	case !a.first(r, account, a.now, a.clock+after.Microseconds(), fits):
+		return fmt.Errorf("RetryAfter is %v; that is not the first time at which the amount fits", after)
+	}
+	return nil
 }
 
 // retry checks the RetryAfter of a decline. The largest of its rules is least. It is longer where a
 // raised limit ends before the other rules have room.
-func (s *sequence) retry(after, least time.Duration, accounts []string, fits func(t int64) bool) error {
-	now := s.now()
-	at := now + after.Microseconds()
+func (a *attempt) retry(after, least time.Duration, fits func(t int64) bool) error {
+	at := a.clock + after.Microseconds()
 	if after >= store.Never {
-		if after != least && fits(now+year) {
+		if after != least && fits(a.now+year) {
 			return fmt.Errorf("RetryAfter is Never; the amount fits within a year")
 		}
 		return nil
 	}
-	for _, account := range accounts {
-		for _, r := range s.rules {
-			if (after != least || !fits(at)) && !s.model.first(r, account, now, at, fits) {
+	for _, account := range a.spend.accounts {
+		for _, r := range a.rules(account) {
+			if (after != least || !fits(at)) && !a.first(r, account, a.now, at, fits) {
 				return fmt.Errorf("RetryAfter is %v, and %v for its rules; the amount fits at another time first", after, least)
 			}
 		}

@@ -1,69 +1,61 @@
 package spendtest
 
 import (
-	"fmt"
 	"slices"
 
-	"github.com/brimgo/brim/internal/differ"
 	"github.com/brimgo/brim/spend"
 )
 
 // thresholds returns the shares that decisions tell of the rule.
-func (r modelRule) thresholds() []int {
-	if r.kind == "single" {
+func (r Rule) thresholds() []int {
+	if r.Kind == "single" {
 		return nil
 	}
 	return [][]int{nil, {50, 80, 100}, {30, 90}}[r.tells]
 }
 
 // share returns the used and held part of a limit in percent, rounded down.
-func (m *model) share(r modelRule, account string, limit, t int64) int64 {
-	used, held, _ := m.usage(r, account, t)
+func (m *Model) share(r Rule, account string, limit, t int64) int64 {
 	if limit == 0 {
 		return 0
 	}
+	used, held, _ := m.usage(r, account, t)
 	return int64(float64(used+held) / float64(limit) * 100)
 }
 
-// note notes the shares of accounts before a decision at t, under the limits of the last decision.
-func (m *model) note(rules []modelRule, accounts []string, t int64) {
-	m.noted = accounts
-	for _, account := range accounts {
-		for _, r := range rules {
-			limit := m.told[account+" "+r.name]
-			for _, category := range []string{"", "food", "travel"} {
-				one := r.of(map[string]string{"category": category})
-				m.before[account+" "+r.name+" "+one.one] = m.share(one, account, limit, t)
-			}
+// note notes the shares of the accounts before the decision, under the limits of the last decision.
+func (a *attempt) note() {
+	a.shares = make(map[string]int64)
+	for _, account := range a.spend.accounts {
+		for _, r := range a.rules(account) {
+			one := r.of(a.spend.tags)
+			a.shares[account+" "+r.Name] = a.share(one, account, a.told[account+" "+r.Name], max(a.now, a.last[account]))
 		}
 	}
 }
 
-// crossed compares the shares that a decision tells, and notes the limits under which it has done so.
-func (s *sequence) crossed(d spend.Decision) error {
-	var want []spend.Crossing
-	for _, u := range d.Remaining {
-		r := s.rules[slices.IndexFunc(s.rules, func(r modelRule) bool { return r.name == u.Rule })]
-		m, account := s.model, u.Account.Name
-		is := m.share(r.of(map[string]string{"category": u.Value}), account, m.limit(r, account, s.now()), s.now())
+// crossings returns the shares that the decision tells, with its figures, and notes the limits under
+// which it has done so.
+func (a *attempt) crossings(figures []spend.Usage) (list []spend.Crossing) {
+	for _, u := range figures {
+		account, rules := u.Account.Name, a.rules(u.Account.Name)
+		r := rules[slices.IndexFunc(rules, func(r Rule) bool { return r.Name == u.Rule })]
+		is := a.share(r.of(a.spend.tags), account, a.limit(r, account, a.now), a.now)
 		for _, p := range r.thresholds() {
-			if int64(p) > m.before[account+" "+r.name+" "+u.Value] && int64(p) <= is {
-				want = append(want, spend.Crossing{Usage: u, Share: p})
+			if int64(p) > a.shares[account+" "+r.Name] && int64(p) <= is {
+				list = append(list, spend.Crossing{Usage: u, Share: p})
 			}
 		}
 	}
-	if diff := differ.Fields(d.Crossed, want); diff != "" {
-		return fmt.Errorf("the shares that the decision tells:\n%s", diff)
-	}
-	for _, account := range s.model.noted {
-		for _, r := range s.rules {
-			switch limit := s.model.limit(r, account, s.now()); {
+	for _, account := range a.spend.accounts {
+		for _, r := range a.rules(account) {
+			switch limit := a.limit(r, account, a.now); {
 			case r.thresholds() == nil:
-				delete(s.model.told, account+" "+r.name)
+				delete(a.told, account+" "+r.Name)
 			case limit > 0:
-				s.model.told[account+" "+r.name] = limit
+				a.told[account+" "+r.Name] = limit
 			}
 		}
 	}
-	return nil
+	return list
 }

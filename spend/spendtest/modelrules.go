@@ -10,39 +10,39 @@ import (
 )
 
 // boundedRules returns rules that filter by amount.
-func boundedRules(r *rand.Rand, limit, width func() int64) []modelRule {
-	return []modelRule{
-		{kind: "rolling", name: "large", limit: limit(), width: width(), from: 1 + r.Int64N(30)},
-		{kind: "day", name: "small", limit: limit(), upTo: 5 + r.Int64N(30)},
-		{kind: "count", name: "few", limit: 1 + r.Int64N(4), width: width(), from: 10, upTo: 10 + r.Int64N(30)},
-		{kind: "leaky", name: "large leaky", limit: 64, width: leakyWidth(r), from: 1 + r.Int64N(30), upTo: 35},
+func boundedRules(r *rand.Rand, limit, width func() int64) []Rule {
+	return []Rule{
+		{Kind: "rolling", Name: "large", Limit: limit(), Width: width(), from: 1 + r.Int64N(30)},
+		{Kind: "day", Name: "small", Limit: limit(), upTo: 5 + r.Int64N(30)},
+		{Kind: "count", Name: "few", Limit: 1 + r.Int64N(4), Width: width(), from: 10, upTo: 10 + r.Int64N(30)},
+		{Kind: "leaky", Name: "large leaky", Limit: 64, Width: leakyWidth(r), from: 1 + r.Int64N(30), upTo: 35},
 	}
 }
 
 // perRules returns rules whose limits hold for each category.
-func perRules(r *rand.Rand, limit, width func() int64) []modelRule {
-	return []modelRule{
-		{kind: "rolling", name: "rolling each", limit: limit(), width: width(), each: true},
-		{kind: "day", name: "day each", limit: limit(), offset: 3600e6, begins: 7200e6, each: true},
-		{kind: "lifetime", name: "lifetime each", limit: 2 * limit(), each: true, from: r.Int64N(10)},
-		{kind: "count", name: "count each", limit: 1 + r.Int64N(4), width: width(), each: true},
-		{kind: "counted", name: "counted each", limit: 1 + r.Int64N(4), each: true, tag: "category", value: "travel", not: true},
+func perRules(r *rand.Rand, limit, width func() int64) []Rule {
+	return []Rule{
+		{Kind: "rolling", Name: "rolling each", Limit: limit(), Width: width(), each: true},
+		{Kind: "day", Name: "day each", Limit: limit(), offset: 3600e6, begins: 7200e6, each: true},
+		{Kind: "lifetime", Name: "lifetime each", Limit: 2 * limit(), each: true, from: r.Int64N(10)},
+		{Kind: "count", Name: "count each", Limit: 1 + r.Int64N(4), Width: width(), each: true},
+		{Kind: "counted", Name: "counted each", Limit: 1 + r.Int64N(4), each: true, tag: "category", value: "travel", not: true},
 	}
 }
 
 // attemptRules returns rules that count more than the spends that were made.
-func attemptRules(r *rand.Rand, width func() int64) []modelRule {
+func attemptRules(r *rand.Rand, width func() int64) []Rule {
 	n := func() int64 { return 2 + r.Int64N(4) }
-	return []modelRule{
-		{kind: "count", name: "attempts", limit: n(), width: width(), declines: true, voids: r.IntN(2) == 0, from: r.Int64N(30)},
-		{kind: "counted", name: "attempts each", limit: n(), declines: true, each: true},
-		{kind: "count", name: "voids each", limit: n(), width: width(), voids: true, each: true},
-		{kind: "counted", name: "voids", limit: n(), voids: true, tag: "category", value: "travel"},
+	return []Rule{
+		{Kind: "count", Name: "attempts", Limit: n(), Width: width(), declines: true, voids: r.IntN(2) == 0, from: r.Int64N(30)},
+		{Kind: "counted", Name: "attempts each", Limit: n(), declines: true, each: true},
+		{Kind: "count", Name: "voids each", Limit: n(), Width: width(), voids: true, each: true},
+		{Kind: "counted", Name: "voids", Limit: n(), voids: true, tag: "category", value: "travel"},
 	}
 }
 
 // of returns the rule for the category in tags, if its limit holds for each category.
-func (r modelRule) of(tags map[string]string) modelRule {
+func (r Rule) of(tags map[string]string) Rule {
 	if r.each {
 		r.narrowed, r.one = true, tags["category"]
 	}
@@ -51,8 +51,8 @@ func (r modelRule) of(tags map[string]string) modelRule {
 
 // shown returns the rules that Remaining shows, in that order: of a rule for each category, those
 // that have used or held something.
-func (m *model) shown(rules []modelRule, account string, t int64) (list []modelRule) {
-	for _, r := range rules {
+func (m *Model) shown(rules Rules, account string, t int64) (list []Rule) {
+	for _, r := range rules(account) {
 		if !r.each {
 			list = append(list, r)
 			continue
@@ -68,7 +68,7 @@ func (m *model) shown(rules []modelRule, account string, t int64) (list []modelR
 }
 
 // bounded returns rule with the bounds of amounts that r has.
-func (r modelRule) bounded(rule spend.Rule) spend.Rule {
+func (r Rule) bounded(rule spend.Rule) spend.Rule {
 	if r.from > 0 {
 		rule = rule.MatchingAtLeast(money(r.from))
 	}
@@ -79,32 +79,32 @@ func (r modelRule) bounded(rule spend.Rule) spend.Rule {
 }
 
 // mayCredit reports whether the rule can count credits.
-func (r modelRule) mayCredit() bool { return !r.spends() && r.kind != "single" && r.kind != "rolling" }
+func (r Rule) mayCredit() bool { return !r.spends() && r.Kind != "single" && r.Kind != "rolling" }
 
 // fits reports whether a rule agrees at t to n more units of a spend, which began with first and
 // then amounts to total, and to so many more spends.
-func (m *model) fits(r modelRule, account string, t, n, first, total, spends int64, tags map[string]string) bool {
+func (m *Model) fits(r Rule, account string, t, n, first, total, spends int64, tags map[string]string) bool {
 	if !r.matches(tags, first) {
 		return true
 	}
 	r = r.of(tags)
 	used, held, level := m.usage(r, account, t)
 	limit := m.limit(r, account, t)
-	switch r.kind {
+	switch r.Kind {
 	case "single":
 		return total <= limit
 	case "count", "counted":
 		return used+spends <= limit
 	case "leaky":
-		return level+float64(held)+float64(n) <= float64(limit)
+		return n == 0 || level+float64(held)+float64(n) <= float64(limit) // a bucket always takes nothing
 	}
 	return used+held+n <= limit
 }
 
 // fitsAll reports whether all rules agree in all accounts of a spend.
-func (m *model) fitsAll(rules []modelRule, s *modelSpend, t, n, total, spends int64) bool {
+func (m *Model) fitsAll(rules Rules, s *modelSpend, t, n, total, spends int64) bool {
 	return !slices.ContainsFunc(s.accounts, func(account string) bool {
-		return slices.ContainsFunc(rules, func(r modelRule) bool {
+		return slices.ContainsFunc(rules(account), func(r Rule) bool {
 			return !m.fits(r, account, t, n, s.first, total, spends, s.tags)
 		})
 	})
@@ -112,17 +112,17 @@ func (m *model) fitsAll(rules []modelRule, s *modelSpend, t, n, total, spends in
 
 // first reports whether is holds at t for the first time from now on. Between the times at which it
 // looks, room only grows, or stays as it is.
-func (m *model) first(r modelRule, account string, now, t int64, is func(t int64) bool) bool {
+func (m *Model) first(r Rule, account string, now, t int64, is func(t int64) bool) bool {
 	early := func(at int64) bool { return at >= now && at < t && is(at) }
 	if !is(t) || early(now) || early(t-1) {
 		return false
 	}
-	if r.kind != "rolling" && r.kind != "count" {
+	if r.Kind != "rolling" && r.Kind != "count" {
 		return true
 	}
 	for _, s := range m.spends {
 		for _, p := range s.parts {
-			if early(p.at + r.width) {
+			if early(p.at + r.Width) {
 				return false
 			}
 		}
@@ -131,29 +131,29 @@ func (m *model) first(r modelRule, account string, now, t int64, is func(t int64
 		}
 	}
 	for _, x := range m.refused {
-		if early(x.at + r.width) {
+		if early(x.at + r.Width) {
 			return false
 		}
 	}
-	return !early(m.own[account+" "+r.name].until)
+	return !early(m.own[account+" "+r.Name].until)
 }
 
 const year = 366 * dayLength
 
 // grows checks that the rule has more room at that time, and none more a
 // microsecond before.
-func (s *sequence) grows(r modelRule, account string, now int64, at time.Time) error {
-	room := func(t int64) int64 { return s.model.room(r, account, t) }
+func (m *Model) grows(r Rule, account string, now int64, at time.Time) error {
+	room := func(t int64) int64 { return m.room(r, account, t) }
 	switch {
 	case at.IsZero():
 		if later := room(now + year); later > room(now) {
 			return fmt.Errorf("account %s, rule %s: GrowsAt is zero; within a year room grows from %d to %d",
-				account, r.name, room(now), later)
+				account, r.Name, room(now), later)
 		}
-	case s.model.first(r, account, now, at.UnixMicro(), func(t int64) bool { return room(t) > room(now) }):
+	case m.first(r, account, now, at.UnixMicro(), func(t int64) bool { return room(t) > room(now) }):
 	default:
 		return fmt.Errorf("account %s, rule %s: GrowsAt is %d us from now; that is not the first time with more room than %d",
-			account, r.name, at.UnixMicro()-now, room(now))
+			account, r.Name, at.UnixMicro()-now, room(now))
 	}
 	return nil
 }

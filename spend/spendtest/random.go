@@ -117,7 +117,7 @@ func playFrom(t *testing.T, h Harness, seed uint64, first, end, together int, do
 				for i := range int64(together) {
 					group = append(group, &sequence{
 						player: player{clock: clock, r: rand.New(rand.NewPCG(seed, uint64(n-i))), name: fmt.Sprintf("m%d-%d", seed, n-i)},
-						t:      t, h: h, l: l, model: newModel(), prunes: prunes(n - i),
+						t:      t, h: h, l: l, model: NewModel(), prunes: prunes(n - i),
 					})
 				}
 				run(t, group, done)
@@ -202,9 +202,9 @@ type sequence struct {
 	t        testing.TB
 	h        Harness
 	l        ledger.Ledger
-	model    *model
-	all      []modelRule
-	rules    []modelRule // in use: those of all that the last change has left
+	model    *Model
+	all      []Rule
+	rules    []Rule // in use: those of all that the last change has left
 	budgets  *spend.Budgets
 	accounts []string
 	prunes   bool
@@ -215,7 +215,7 @@ type sequence struct {
 
 // sent is a request with its first answer.
 type sent struct {
-	request request
+	request Request
 	first   spend.Decision
 }
 
@@ -248,25 +248,25 @@ func (s *sequence) story() (text string) {
 	return text + strings.Join(s.told, "")
 }
 
-func (s *sequence) someRules() (rules []modelRule) {
+func (s *sequence) someRules() (rules []Rule) {
 	limit := func() int64 { return 20 + s.r.Int64N(100) }
 	width := func() int64 { return tick * (1 + s.r.Int64N(64*40)) }
-	possible := []modelRule{
-		{kind: "rolling", name: "rolling", limit: limit(), width: width()},
-		{kind: "rolling", name: "travel", limit: limit(), width: width(), tag: "category", value: "travel"},
-		{kind: "day", name: "day", limit: limit(), offset: 3600e6, begins: s.r.Int64N(2) * 4 * 3600e6},
-		{kind: "rolling", name: "at home", limit: limit(), width: width(), tag: "category", value: "travel", not: true},
-		{kind: "single", name: "single", limit: 10 + s.r.Int64N(60)},
-		{kind: "lifetime", name: "lifetime", limit: 2 * limit()},
-		{kind: "count", name: "count", limit: 1 + s.r.Int64N(6), width: width()},
-		{kind: "counted", name: "counted", limit: 1 + s.r.Int64N(6), offset: -3600e6},
-		{kind: "leaky", name: "leaky", limit: 64, width: leakyWidth(s.r)},
+	possible := []Rule{
+		{Kind: "rolling", Name: "rolling", Limit: limit(), Width: width()},
+		{Kind: "rolling", Name: "travel", Limit: limit(), Width: width(), tag: "category", value: "travel"},
+		{Kind: "day", Name: "day", Limit: limit(), offset: 3600e6, begins: s.r.Int64N(2) * 4 * 3600e6},
+		{Kind: "rolling", Name: "at home", Limit: limit(), Width: width(), tag: "category", value: "travel", not: true},
+		{Kind: "single", Name: "single", Limit: 10 + s.r.Int64N(60)},
+		{Kind: "lifetime", Name: "lifetime", Limit: 2 * limit()},
+		{Kind: "count", Name: "count", Limit: 1 + s.r.Int64N(6), Width: width()},
+		{Kind: "counted", Name: "counted", Limit: 1 + s.r.Int64N(6), offset: -3600e6},
+		{Kind: "leaky", Name: "leaky", Limit: 64, Width: leakyWidth(s.r)},
 	}
 	possible = append(append(possible, boundedRules(s.r, limit, width)...), slices.Concat(perRules(s.r, limit, width), attemptRules(s.r, width))...)
 	for _, i := range s.r.Perm(len(possible))[:1+s.r.IntN(4)] {
 		r := possible[i]
-		r.most = 2 * r.limit
-		r.credits = r.mayCredit() && s.r.IntN(2) == 0
+		r.Most = 2 * r.Limit
+		r.Credits = r.mayCredit() && s.r.IntN(2) == 0
 		r.tells = s.r.IntN(3)
 		rules = append(rules, r)
 	}
@@ -304,24 +304,24 @@ func (s *sequence) change() error {
 		r := &s.all[i]
 		switch {
 		case s.r.IntN(3) > 0:
-		case r.kind == "leaky":
-			r.limit, r.width = 32<<s.r.IntN(3), leakyWidth(s.r)
+		case r.Kind == "leaky":
+			r.Limit, r.Width = 32<<s.r.IntN(3), leakyWidth(s.r)
 		default:
-			r.limit = max(1, r.limit+s.r.Int64N(21)-10)
+			r.Limit = max(1, r.Limit+s.r.Int64N(21)-10)
 		}
 		if r.mayCredit() && s.r.IntN(8) == 0 {
-			r.credits = !r.credits
+			r.Credits = !r.Credits
 		}
 		if s.r.IntN(8) == 0 {
 			r.tells = s.r.IntN(3)
 		}
-		r.most = max(r.most, r.limit)
-		if r.kind == "leaky" || s.keep > 0 || s.r.IntN(3) > 0 {
+		r.Most = max(r.Most, r.Limit)
+		if r.Kind == "leaky" || s.keep > 0 || s.r.IntN(3) > 0 {
 			s.rules = append(s.rules, *r)
 		}
 	}
 	if len(s.rules) == 0 {
-		s.rules = []modelRule{s.all[0]}
+		s.rules = []Rule{s.all[0]}
 	}
 	s.tell("rules are now %+v", s.rules)
 	return s.use()
@@ -336,33 +336,13 @@ func (s *sequence) compare() error {
 }
 
 func (s *sequence) compareAll() error {
-	now := s.now()
-	s.model.expire(s.rules, now)
-	defer s.model.asked(s.rules, s.accounts, now)()
 	for _, account := range s.accounts {
 		shown, err := s.budgets.Remaining(ctx, account)
 		if err != nil {
 			return fmt.Errorf("remaining: %w", err)
 		}
-		want := s.model.shown(s.rules, account, now)
-		if len(shown) != len(want) {
-			return fmt.Errorf("account %s: %d figures %+v; want those of %+v", account, len(shown), shown, want)
-		}
-		for i, u := range shown {
-			r := want[i]
-			if u.Rule != r.name || u.Value != r.one || (u.Tag != "") != r.each {
-				return fmt.Errorf("account %s: figure %d is %+v; want rule %s and value %q", account, i, u, r.name, r.one)
-			}
-			used, held, _ := s.model.usage(r, account, now)
-			room := s.model.room(r, account, now)
-			limit := s.model.limit(r, account, now)
-			if u.Used.Minor != used || u.Held.Minor != held || u.Remaining.Minor != room || u.Limit.Minor != limit {
-				return fmt.Errorf("account %s, rule %s: %d used, %d held, %d of %d remaining; want %d, %d, %d of %d",
-					account, r.name, u.Used.Minor, u.Held.Minor, u.Remaining.Minor, u.Limit.Minor, used, held, room, limit)
-			}
-			if err := s.grows(r, account, now, u.GrowsAt); err != nil {
-				return err
-			}
+		if err := s.model.Remaining(s.of, account, s.clock.now(), shown); err != nil {
+			return err
 		}
 		if err := s.listed(account); err != nil {
 			return err
@@ -373,35 +353,21 @@ func (s *sequence) compareAll() error {
 
 // send sends a request and keeps it for retries. Now and then it first sends the
 // request into a transaction that is lost.
-func (s *sequence) send(r request) (spend.Decision, error) {
+func (s *sequence) send(r Request) (spend.Decision, error) {
 	if s.h.Crash != nil && s.r.IntN(8) == 0 {
-		s.h.Crash(s.t, s.l, func(l ledger.Ledger) { _, _ = r.send(s.budgets.With(l)) })
+		s.h.Crash(s.t, s.l, func(l ledger.Ledger) { _, _ = r.Send(ctx, s.budgets.With(l)) })
 		s.tell("lost")
 	}
-	d, err := r.send(s.budgets)
+	d, err := r.Send(ctx, s.budgets)
 	s.tell("%+v: %t %v", r, d.Approved, err)
 	if err == nil {
 		s.sent = append(s.sent, sent{r, d})
-		var accounts []string
-		if r.account != "" {
-			accounts = append(accounts, r.account)
-		}
-		for _, u := range d.Remaining { // some answers leave out the rules for each category
-			accounts = append(accounts, u.Account.Name)
-		}
-		slices.Sort(accounts)
-		accounts = slices.Compact(accounts)
-		s.model.decided(s.rules, accounts, s.now())
-		if r.method != "mend" { // a mend changes the time afterwards
-			s.model.note(s.rules, accounts, s.now())
-			s.model.counts(s.rules, accounts, s.now())
-		}
-		for _, account := range accounts {
-			s.model.last[account] = s.now()
-		}
 	}
 	return d, err
 }
+
+// of returns the rules in use, which are those of all accounts.
+func (s *sequence) of(string) []Rule { return s.rules }
 
 // again sends an earlier request once more.
 func (s *sequence) again() error {
@@ -409,11 +375,11 @@ func (s *sequence) again() error {
 		return nil
 	}
 	x := s.sent[s.r.IntN(len(s.sent))]
-	if x.request.varying != nil {
-		x.request.tags = maps.Clone(x.request.tags)
-		delete(x.request.tags, "trace")
+	if x.request.Varying != nil {
+		x.request.Tags = maps.Clone(x.request.Tags)
+		delete(x.request.Tags, "trace")
 	}
-	d, err := x.request.send(s.budgets)
+	d, err := x.request.Send(ctx, s.budgets)
 	if err != nil {
 		return fmt.Errorf("retry: %w", err)
 	}

@@ -21,7 +21,7 @@ func (f check) do(s *fixture) { f(s) }
 // call is a request with the answer that it must get: an approval, unless no or fails says otherwise.
 // Its IDs are names in the script.
 type call struct {
-	request
+	Request
 	back    time.Duration // from now to the date
 	want    error
 	refused []string
@@ -32,7 +32,7 @@ type call struct {
 }
 
 func on(method string, n int64) call {
-	return call{request: request{method: method, account: "card", amount: money(n)}}
+	return call{Request: Request{Method: method, Account: "card", Amount: money(n)}}
 }
 
 func charge(n int64) call               { return on("charge", n) }
@@ -52,50 +52,50 @@ func cancel(id string) call { return on("cancel", 0).as(id) }
 
 func freeze(reason string) call {
 	c := on("freeze", 0)
-	c.reason = reason
+	c.Reason = reason
 	return c
 }
 
 func mend(reason string) call {
 	c := on("mend", 0)
-	c.reason = reason
+	c.Reason = reason
 	return c
 }
 
 func plan(name string) call {
 	c := on("plan", 0)
-	c.plan = name
+	c.Plan = name
 	return c
 }
 
 func limit(limits ...spend.RuleLimit) call {
 	c := on("limit", 0)
-	c.limits = limits
+	c.Limits = limits
 	return c
 }
 
 // These methods change the request.
 
-func (c call) as(id string) call              { c.id = id; return c }
-func (c call) about(of string) call           { c.of = of; return c }
-func (c call) to(account string) call         { c.account = account; return c }
-func (c call) paid(m spend.Money) call        { c.amount = m; return c }
-func (c call) down(least spend.Money) call    { c.least = least; return c }
-func (c call) lasting(d time.Duration) call   { c.ttl = d; return c }
+func (c call) as(id string) call              { c.ID = id; return c }
+func (c call) about(of string) call           { c.Of = of; return c }
+func (c call) to(account string) call         { c.Account = account; return c }
+func (c call) paid(m spend.Money) call        { c.Amount = m; return c }
+func (c call) down(least spend.Money) call    { c.Least = least; return c }
+func (c call) lasting(d time.Duration) call   { c.TTL = d; return c }
 func (c call) ago(d time.Duration) call       { c.back = d; return c }
-func (c call) spent() call                    { c.expiry = spend.SpendOnExpiry; return c }
-func (c call) released() call                 { c.expiry = spend.ReleaseOnExpiry; return c }
-func (c call) last() call                     { c.final = true; return c }
-func (c call) forced() call                   { c.force = true; return c }
-func (c call) and(also ...spend.Account) call { c.also = also; return c }
+func (c call) spent() call                    { c.OnExpiry = spend.SpendOnExpiry; return c }
+func (c call) released() call                 { c.OnExpiry = spend.ReleaseOnExpiry; return c }
+func (c call) last() call                     { c.Final = true; return c }
+func (c call) forced() call                   { c.Force = true; return c }
+func (c call) and(also ...spend.Account) call { c.Also = also; return c }
 
-func (c call) varying(tags ...string) call { c.request.varying = tags; return c }
+func (c call) varying(tags ...string) call { c.Request.Varying = tags; return c }
 
 // with adds tags, by names and values.
 func (c call) with(tags ...string) call {
-	c.tags = make(map[string]string)
+	c.Tags = make(map[string]string)
 	for pair := range slices.Chunk(tags, 2) {
-		c.tags[pair[0]] = pair[1]
+		c.Tags[pair[0]] = pair[1]
 	}
 	return c
 }
@@ -114,14 +114,14 @@ func (c call) no(wait time.Duration, rules ...string) call {
 func (c call) do(s *fixture) { s.Helper(); c.decide(s) }
 
 // in returns the request in a case, with the IDs for which its names stand.
-func (c call) in(s *fixture) request {
-	r := c.request
-	r.id = s.named(r.id)
-	if r.of != "" {
-		r.of = s.named(r.of)
+func (c call) in(s *fixture) Request {
+	r := c.Request
+	r.ID = s.named(r.ID)
+	if r.Of != "" {
+		r.Of = s.named(r.Of)
 	}
 	if c.back != 0 {
-		r.dated = s.clock.now().Add(-c.back)
+		r.Dated = s.clock.now().Add(-c.back)
 	}
 	return r
 }
@@ -129,9 +129,9 @@ func (c call) in(s *fixture) request {
 // decide sends the request and compares the answer, which it returns.
 func (c call) decide(s *fixture) spend.Decision {
 	s.Helper()
-	d, err := c.in(s).send(s.b)
+	d, err := c.in(s).Send(ctx, s.b)
 	if !errors.Is(err, c.want) {
-		s.Fatalf("%s %s of %v: error %v; want %v", c.method, c.id, c.amount, err, c.want)
+		s.Fatalf("%s %s of %v: error %v; want %v", c.Method, c.ID, c.Amount, err, c.want)
 	}
 	var refused []string
 	for _, x := range d.Declines {
@@ -139,17 +139,17 @@ func (c call) decide(s *fixture) spend.Decision {
 	}
 	if c.dead {
 		if d.Approved || !d.Canceled || !d.Replayed || d.RetryAfter < store.Never || d.Amount != (spend.Money{}) {
-			s.Fatalf("%s %s of %v: %+v, %v; want a decline of a canceled ID", c.method, c.id, c.amount, d, err)
+			s.Fatalf("%s %s of %v: %+v, %v; want a decline of a canceled ID", c.Method, c.ID, c.Amount, d, err)
 		}
 		return d
 	}
 	if c.want == nil && (d.Approved != (c.refused == nil) || d.Replayed != c.replay || d.RetryAfter != c.wait ||
 		!slices.Equal(refused, c.refused)) {
 		s.Fatalf("%s %s of %v: %+v; want that %q refuse, RetryAfter %v, and replayed is %v",
-			c.method, c.id, c.amount, d, c.refused, c.wait, c.replay)
+			c.Method, c.ID, c.Amount, d, c.refused, c.wait, c.replay)
 	}
 	if got := crossed(d); !slices.Equal(got, c.crossed) {
-		s.Fatalf("%s %s of %v: it tells the shares %q; want %q", c.method, c.id, c.amount, got, c.crossed)
+		s.Fatalf("%s %s of %v: it tells the shares %q; want %q", c.Method, c.ID, c.Amount, got, c.crossed)
 	}
 	return d
 }

@@ -1,8 +1,6 @@
 package spendtest
 
 import (
-	"cmp"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -39,8 +37,8 @@ var actions = []struct {
 
 // step makes one random request and checks its answer against the model.
 func (s *sequence) step() error {
-	s.model.expire(s.rules, s.now())
 	if s.keep > 0 && s.r.IntN(6) == 0 {
+		s.model.expire(s.of, s.now())
 		return s.prune()
 	}
 	n := s.r.IntN(100)
@@ -52,18 +50,20 @@ func (s *sequence) step() error {
 	panic("the shares are less than a hundred")
 }
 
-// try sends a request. It must fail with want if there is such an error; else its decision must be
-// as then wants it.
-func (s *sequence) try(r request, want error, then func(d spend.Decision) error) error {
-	if r.id == "" {
-		r.id = s.id()
+// try sends a request, with other scales of its money, and compares the answer with the model's.
+func (s *sequence) try(r Request) (spend.Decision, error) {
+	if r.ID == "" {
+		r.ID = s.id()
 	}
-	r.amount = s.scaled(r.amount)
-	d, err := s.send(r)
-	if bad := refuses(err, want); bad != nil || want != nil {
-		return bad
+	scaled := r
+	scaled.Amount = s.scaled(r.Amount)
+	scaled.Limits = slices.Clone(r.Limits)
+	for i := range scaled.Limits {
+		scaled.Limits[i].Amount = s.scaled(r.Limits[i].Amount)
 	}
-	return cmp.Or(then(d), s.crossed(d))
+	d, err := s.send(scaled)
+	_, wrong := s.model.Decide(s.of, r, s.clock.now(), &Answer{d, err})
+	return d, wrong
 }
 
 // ttl returns a time in which holds expire, or limits end.
@@ -71,32 +71,20 @@ func (s *sequence) ttl() time.Duration {
 	return time.Duration(tick*(1+s.r.Int64N(64*40))) * time.Microsecond
 }
 
-// pays returns a request for n units of an account, and its spend in the model.
-func (s *sequence) pays(method string, n int64) (request, *modelSpend) {
-	r := s.payment(method, s.account(), n)
-	return r, &modelSpend{accounts: []string{r.account}, tags: r.tags, first: n}
-}
-
 // shared sometimes adds the other account to a payment.
-func (s *sequence) shared(r *request, sp *modelSpend) {
+func (s *sequence) shared(r *Request) {
 	if s.r.IntN(4) > 0 {
 		return
 	}
 	other := s.accounts[0]
-	if other == r.account {
+	if other == r.Account {
 		other = s.accounts[1]
 	}
-	r.also = []spend.Account{{Budget: s.name, Name: other}}
-	sp.accounts = append(sp.accounts, other)
+	r.Also = []spend.Account{{Budget: s.name, Name: other}}
 }
 
 // held gives a payment a time to live as a hold.
-func (s *sequence) held(r *request, sp *modelSpend) {
-	r.ttl = s.ttl()
-	sp.expires = s.now() + r.ttl.Microseconds()
-	r.expiry = spend.Expiry(s.r.IntN(4)) % 3
-	sp.spends = r.expiry == spend.SpendOnExpiry
-}
+func (s *sequence) held(r *Request) { r.TTL, r.OnExpiry = s.ttl(), spend.Expiry(s.r.IntN(4))%3 }
 
 // account returns one of the accounts.
 func (s *sequence) account() string { return s.accounts[s.r.IntN(len(s.accounts))] }
@@ -104,7 +92,7 @@ func (s *sequence) account() string { return s.accounts[s.r.IntN(len(s.accounts)
 func (s *sequence) amount() int64 {
 	if s.r.IntN(3) == 0 { // an exact fit for one of the rules
 		r, account := s.rules[s.r.IntN(len(s.rules))], s.accounts[0]
-		if room := s.model.room(r, account, s.now()); room > 0 && r.kind != "count" {
+		if room := s.model.room(r, account, s.now()); room > 0 && r.Kind != "count" {
 			return room
 		}
 	}
@@ -133,153 +121,98 @@ func (s *sequence) scaled(m spend.Money) spend.Money {
 }
 
 func (s *sequence) charge(method string) error {
-	r, sp := s.pays(method, s.amount())
-	s.shared(&r, sp)
+	r := s.payment(method, s.account(), s.amount())
+	s.shared(&r)
 	now := s.now()
-	at := now
-	switch method {
-	case "authorize":
-		s.held(&r, sp)
-		r.force = s.r.IntN(6) == 0
+	if method == "authorize" {
+		s.held(&r)
+		r.Force = s.r.IntN(6) == 0
 	}
-	if (method == "record" || r.force) && s.r.IntN(2) == 0 {
-		at -= tick * s.r.Int64N(64*100)
-		r.dated = time.UnixMicro(at)
+	if (method == "record" || r.Force) && s.r.IntN(2) == 0 {
+		r.Dated = time.UnixMicro(now - tick*s.r.Int64N(64*100))
 	}
-	if method == "record" {
-		if trial := *sp; s.r.IntN(8) == 0 {
-			if trial.first = most; s.model.overfills(s.rules, &trial, most, now) {
-				*sp, r.amount = trial, money(most)
-			}
+	if method == "record" && s.r.IntN(8) == 0 {
+		sp := &modelSpend{accounts: r.accounts(), tags: r.Tags, first: most}
+		if s.model.expire(s.of, now); s.model.overfills(s.of, sp, most, now) {
+			r.Amount = money(most)
 		}
 	}
-	n := r.amount.Minor
 	if !s.h.CompareRarely || s.r.IntN(8) == 0 {
-		able := r
-		able.method, able.amount = "able", s.scaled(r.amount)
-		asked, err := able.send(s.budgets)
-		if err != nil {
+		if err := s.able(r); err != nil {
 			return fmt.Errorf("AbleToAccept: %w", err)
 		}
-		written := s.model.asked(s.rules, sp.accounts, now)
-		if err := s.judge(asked, sp, n, n, 1, false); err != nil || asked.Crossed != nil {
-			return fmt.Errorf("AbleToAccept: %+v, %w", asked, err)
-		}
-		written()
 	}
-	var want error
-	if method == "record" && s.model.overfills(s.rules, sp, n, now) {
-		want = spend.ErrAmount
-	}
-	err := s.try(r, want, func(d spend.Decision) error {
-		if method != "record" && !r.force {
-			if err := s.judge(d, sp, n, n, 1, true); err != nil || !d.Approved {
-				return err
-			}
-		}
-		s.model.charge(s.rules, r.id, sp, method == "authorize", n, now, at)
-		return approved(d)
-	})
-	if !r.dated.IsZero() && s.model.mayBeGone(sp.accounts, at) && errors.Is(err, spend.ErrRequest) {
-		return nil
-	}
+	_, err := s.try(r)
 	return err
 }
 
-// approved wants an approval of a request that no rule refuses.
-func approved(d spend.Decision) error {
-	if !d.Approved {
-		return fmt.Errorf("a request was declined that no rule refuses: %+v", d)
+// able asks about a request.
+func (s *sequence) able(r Request) error {
+	asked := r
+	asked.Method, asked.Amount = "able", s.scaled(r.Amount)
+	d, err := asked.Send(ctx, s.budgets)
+	if err != nil {
+		return err
 	}
-	return nil
+	return s.model.able(s.of, r, s.now(), d)
 }
 
 // together sends a few charges or authorizations together, some of them on one account.
 func (s *sequence) together() error {
-	now := s.now()
-	var requests []request
+	var requests []Request
 	var all []spend.Request
-	var spends []*modelSpend
 	method, send := "charge", s.budgets.ChargeAll
 	hold := s.r.IntN(2) == 0
 	if hold {
 		method, send = "authorize", s.budgets.AuthorizeAll
 	}
 	for range 1 + s.r.IntN(4) {
-		r, sp := s.pays(method, s.amount())
+		r := s.payment(method, s.account(), s.amount())
 		if hold {
-			s.held(&r, sp)
+			s.held(&r)
 		}
-		r.amount = s.scaled(r.amount)
-		requests, all, spends = append(requests, r), append(all, r.money()), append(spends, sp)
+		requests = append(requests, r)
+		r.Amount = s.scaled(r.Amount)
+		all = append(all, r.money())
 	}
 	for i, a := range send(ctx, all) {
-		r, sp := requests[i], spends[i]
+		r := requests[i]
 		s.tell("together %+v: %t %v", r, a.Decision.Approved, a.Err)
-		if a.Err != nil {
-			return a.Err
-		}
-		s.model.decided(s.rules, sp.accounts, now)
-		s.model.note(s.rules, sp.accounts, now)
-		s.model.counts(s.rules, sp.accounts, now)
-		if err := s.judge(a.Decision, sp, sp.first, sp.first, 1, true); err != nil {
-			return fmt.Errorf("%s, sent together with others: %w", r.id, err)
+		if _, err := s.model.Decide(s.of, r, s.clock.now(), &Answer{a.Decision, a.Err}); err != nil {
+			return fmt.Errorf("%s, sent together with others: %w", r.ID, err)
 		}
 		s.sent = append(s.sent, sent{r, a.Decision})
-		if a.Decision.Approved {
-			s.model.charge(s.rules, r.id, sp, hold, sp.first, now, now)
-		}
-		if err := s.crossed(a.Decision); err != nil {
-			return fmt.Errorf("%s, sent together with others: %w", r.id, err)
-		}
 	}
 	return nil
 }
 
 // upTo asks for the largest amount that fits.
 func (s *sequence) upTo() error {
-	r, sp := s.pays("upTo", s.amount()+s.r.Int64N(60))
-	n, now := r.amount.Minor, s.now()
-	least := 1 + s.r.Int64N(min(30, n))
-	r.least = money(least)
-	if r.hold = s.r.IntN(2) == 0; r.hold {
-		s.held(&r, sp)
+	r := s.payment("upTo", s.account(), s.amount()+s.r.Int64N(60))
+	r.Least = money(1 + s.r.Int64N(min(30, r.Amount.Minor)))
+	if r.Hold = s.r.IntN(2) == 0; r.Hold {
+		s.held(&r)
 	}
-	return s.try(r, nil, func(d spend.Decision) error {
-		for sp.first = n; n > least && !s.model.fitsAll(s.rules, sp, now, n, n, 1); sp.first = n {
-			n--
-		}
-		if err := s.judge(d, sp, n, n, 1, true); err != nil || !d.Approved {
-			return err
-		}
-		if d.Amount != money(n) {
-			return fmt.Errorf("UpTo approved %v; want %v", d.Amount, money(n))
-		}
-		s.model.charge(s.rules, r.id, sp, r.hold, n, now, now)
-		return nil
-	})
+	_, err := s.try(r)
+	return err
 }
 
 // credit notes money that comes in.
 func (s *sequence) credit() error {
-	n := 1 + s.r.Int64N(60)
-	r, sp := s.pays("credit", n)
-	s.shared(&r, sp)
-	return s.try(r, nil, func(d spend.Decision) error {
-		if !d.Approved || d.Amount != money(n) {
-			return fmt.Errorf("a credit was declined, or moved another amount: %+v", d)
+	r := s.payment("credit", s.account(), 1+s.r.Int64N(60))
+	s.shared(&r)
+	if _, err := s.try(r); err != nil {
+		return err
+	}
+	for e, err := range s.budgets.History(ctx, r.Account, &spend.HistoryOptions{Limit: 1}) {
+		if err != nil {
+			return fmt.Errorf("history: %w", err)
 		}
-		s.model.credit(s.rules, sp.accounts, r.tags, n, n, s.now())
-		for e, err := range s.budgets.History(ctx, r.account, &spend.HistoryOptions{Limit: 1}) {
-			if err != nil {
-				return fmt.Errorf("history: %w", err)
-			}
-			if want := s.model.counted(r.account); !maps.Equal(e.Credited, want) {
-				return fmt.Errorf("the rules have counted %v of the credit; want %v", e.Credited, want)
-			}
+		if want := s.model.counted(r.Account); !maps.Equal(e.Credited, want) {
+			return fmt.Errorf("the rules have counted %v of the credit; want %v", e.Credited, want)
 		}
-		return nil
-	})
+	}
+	return nil
 }
 
 // mostly returns an earlier spend: one that is wanted, in three of four draws and if there is one.
@@ -298,104 +231,49 @@ func (s *sequence) mostly(wanted func(*modelSpend) bool) (string, *modelSpend) {
 	return id, s.model.spends[id]
 }
 
-// hold makes a request about an earlier spend, mostly one with an open hold. The hold has held so
-// much, and want is the error that it causes.
-func (s *sequence) hold(f func(s *sequence, of string, sp *modelSpend, held int64, want error) error) error {
+// hold makes a request about an earlier spend, mostly one with an open hold.
+func (s *sequence) hold(f func(s *sequence, of string, held int64) Request) error {
 	now := s.now()
 	of, sp := s.mostly(func(sp *modelSpend) bool { return sp.alive(now) })
 	if sp == nil {
 		return nil
 	}
-	var want error
-	switch {
-	case sp.gone:
-		want = spend.ErrUnknownSpend
-	case sp.ended || sp.expires == 0:
-		want = spend.ErrHoldEnded
-	case !sp.alive(now):
-		want = spend.ErrHoldExpired
-	}
-	return f(s, of, sp, sp.held(now), want)
+	r := f(s, of, sp.held(now))
+	r.Of = of
+	_, err := s.try(r)
+	return err
 }
 
-func (s *sequence) increase(of string, sp *modelSpend, _ int64, want error) error {
-	n, now := s.amount(), s.now()
-	r := request{method: "increase", of: of, amount: money(n)}
-	least := n
+func (s *sequence) increase(string, int64) Request {
+	n := s.amount()
+	r := Request{Method: "increase", Amount: money(n)}
 	if s.r.IntN(3) == 0 {
-		least = 1 + s.r.Int64N(n)
-		r.least = money(least)
+		r.Least = money(1 + s.r.Int64N(n))
 	}
-	return s.try(r, want, func(d spend.Decision) error {
-		for n > least && !s.model.fitsAll(s.rules, sp, now, n, sp.gross+n, 0) {
-			n--
-		}
-		if d.Approved && d.Amount != money(n) {
-			return fmt.Errorf("Increase added %v; want %v", d.Amount, money(n))
-		}
-		if err := s.judge(d, sp, n, sp.gross+n, 0, false); err != nil || !d.Approved {
-			return err
-		}
-		sp.gross += n
-		sp.parts = append(sp.parts, modelPart{at: now, held: n})
-		return nil
-	})
+	return r
 }
 
-func (s *sequence) decrease(of string, sp *modelSpend, held int64, want error) error {
-	n := s.part(held)
-	if want == nil && n > held {
-		want = spend.ErrNotHeld
-	}
-	return s.try(request{method: "decrease", of: of, amount: money(n)}, want, func(d spend.Decision) error {
-		s.model.decrease(sp, n, s.now())
-		return approved(d)
-	})
+func (s *sequence) decrease(_ string, held int64) Request {
+	return Request{Method: "decrease", Amount: money(s.part(held))}
 }
 
-func (s *sequence) extend(of string, sp *modelSpend, _ int64, want error) error {
-	ttl := s.ttl()
-	expiry := spend.Expiry(s.r.IntN(3))
-	return s.try(request{method: "extend", of: of, ttl: ttl, expiry: expiry}, want, func(d spend.Decision) error {
-		sp.expires = max(sp.expires, s.now()+ttl.Microseconds())
-		if expiry != 0 {
-			sp.spends = expiry == spend.SpendOnExpiry
-		}
-		return approved(d)
-	})
+func (s *sequence) extend(string, int64) Request {
+	return Request{Method: "extend", TTL: s.ttl(), OnExpiry: spend.Expiry(s.r.IntN(3))}
 }
 
-func (s *sequence) void(of string, sp *modelSpend, _ int64, want error) error {
-	return s.try(request{method: "void", of: of}, want, func(d spend.Decision) error {
-		s.model.end(sp)
-		return approved(d)
-	})
-}
+func (s *sequence) void(string, int64) Request { return Request{Method: "void"} }
 
-func (s *sequence) capture(of string, sp *modelSpend, held int64, want error) error {
-	now := s.now()
-	n := s.part(held)
-	r := request{method: "capture", of: of, final: s.r.IntN(2) == 0, force: s.r.IntN(3) == 0}
+func (s *sequence) capture(of string, held int64) Request {
+	r := Request{Method: "capture", Amount: money(s.part(held)), Final: s.r.IntN(2) == 0, Force: s.r.IntN(3) == 0}
 	switch {
-	case r.final && s.r.IntN(8) == 0:
-		n = 0
-	case r.force && s.r.IntN(8) == 0 && s.model.overfills(s.rules, sp, most-held, now):
-		n = most
-	}
-	if want == nil && n > held {
-		want = spend.ErrNotHeld
-	}
-	if r.force && n > 0 && !sp.gone && !(sp.spent && !sp.ended) {
-		want = nil
-		if s.model.overfills(s.rules, sp, n-held, now) {
-			want = spend.ErrAmount
+	case r.Final && s.r.IntN(8) == 0:
+		r.Amount = money(0)
+	case r.Force && s.r.IntN(8) == 0:
+		if s.model.expire(s.of, s.now()); s.model.overfills(s.of, s.model.spends[of], most-held, s.now()) {
+			r.Amount = money(most)
 		}
 	}
-	r.amount = money(n)
-	return s.try(r, want, func(d spend.Decision) error {
-		s.model.capture(s.rules, sp, n, now, r.final)
-		return approved(d)
-	})
+	return r
 }
 
 func (s *sequence) refund() error {
@@ -408,101 +286,64 @@ func (s *sequence) refund() error {
 	if s.r.IntN(4) == 0 {
 		n = left + 1 // one unit too many
 	}
-	r := request{method: "refund", of: of, amount: money(n), force: s.r.IntN(3) == 0}
-	var want error
-	switch {
-	case sp.gone:
-		want = spend.ErrUnknownSpend
-	case n > left && !r.force:
-		want = spend.ErrNotCaptured
-	}
-	return s.try(r, want, func(d spend.Decision) error {
-		s.model.refund(s.rules, sp, min(n, left), s.now())
-		if n > left {
-			s.model.credit(s.rules, sp.accounts, sp.tags, n-left, sp.first, s.now())
-		}
-		return approved(d)
-	})
+	_, err := s.try(Request{Method: "refund", Of: of, Amount: money(n), Force: s.r.IntN(3) == 0})
+	return err
 }
 
 // cancel cancels a spend, a request of another kind, or an ID that was never sent.
 func (s *sequence) cancel() error {
-	r := request{method: "cancel", id: s.id(), account: s.account()}
-	known, approved := false, false
+	r := Request{Method: "cancel", ID: s.id(), Account: s.account()}
 	switch s.r.IntN(4) {
 	case 0:
 	case 1:
 		if len(s.sent) > 0 {
-			x := s.sent[s.r.IntN(len(s.sent))]
-			r.id, known, approved = x.request.id, true, x.first.Approved
-			if r.account = x.request.account; r.account == "" {
-				r.account = s.model.spends[x.request.of].accounts[0]
-			}
+			r.ID = s.sent[s.r.IntN(len(s.sent))].request.ID
 		}
 	default:
 		open := func(sp *modelSpend) bool { return sp.alive(s.now()) || sp.refundable() > 0 }
 		if id, sp := s.mostly(open); sp != nil {
-			r.id, r.account, known = id, sp.accounts[0], !sp.gone
+			r.ID, r.Account = id, sp.accounts[0]
 		}
 	}
-	sp := s.model.spends[r.id]
-	if first, again := s.model.canceled[r.id]; again {
-		d, err := r.send(s.budgets)
-		if want := first; err != nil || d.At != want.At || !d.Replayed || !d.Canceled || d.Amount != want.Amount {
+	if k, ok := s.model.known[r.ID]; ok {
+		r.Account = k.account
+	}
+	if first, again := s.model.canceled[r.ID]; again {
+		d, err := r.Send(ctx, s.budgets)
+		if want := first; err != nil || !d.At.Equal(want.At) || !d.Replayed || !d.Canceled || d.Amount.Minor != want.Amount.Minor {
 			return fmt.Errorf("a second cancel: %+v, %w; want %+v", d, err, want)
 		}
 		return nil
 	}
-	var want error
-	switch {
-	case known && s.r.IntN(8) == 0:
-		r.account, want = "other", spend.ErrRequest
-	case known && sp == nil && approved:
-		want = spend.ErrIDReused
+	if _, ok := s.model.known[r.ID]; ok && s.r.IntN(8) == 0 {
+		r.Account = "other"
 	}
-	err := s.try(r, want, func(d spend.Decision) error {
-		n := int64(0)
-		if known && sp != nil {
-			n = sp.held(s.now()) + sp.refundable()
-			s.model.cancel(s.rules, sp, s.now())
+	_, known := s.model.known[r.ID]
+	d, err := s.try(r)
+	for i := range s.sent {
+		if x := &s.sent[i]; d.Canceled && x.request.ID == r.ID && x.request.Method != "cancel" {
+			x.first = d
+			x.first.Approved, x.first.Amount, x.first.RetryAfter = false, spend.Money{}, store.Never
 		}
-		if sp != nil && sp.gone { // it goes on counting, and the ID is free
-			i, other := slices.Index(s.model.order, r.id), r.id+" of old"
-			s.model.spends[other], s.model.order[i] = sp, other
-			delete(s.model.spends, r.id)
-		}
-		if !d.Approved || !d.Canceled || d.Amount.Minor != n {
-			return fmt.Errorf("a cancel has given back %v; want %d: %+v", d.Amount, n, d)
-		}
-		s.model.canceled[r.id] = d
-		for i := range s.sent {
-			if x := &s.sent[i]; x.request.id == r.id && x.request.method != "cancel" {
-				x.first = d
-				x.first.Approved, x.first.Amount, x.first.RetryAfter = false, spend.Money{}, store.Never
-			}
-		}
-		return nil
-	})
+	}
 	if err == nil && !known && s.r.IntN(2) == 0 {
-		return s.moved(r.id, r.account)
+		return s.moved(r.ID, r.Account)
 	}
 	return err
 }
 
 // moved tells of money that has moved under an ID that was canceled before its request came.
 func (s *sequence) moved(id, account string) error {
-	n, now := s.amount(), s.now()
-	r := request{method: "record", id: id, account: account, amount: money(n)}
-	record := s.r.IntN(2) == 0
-	if !record {
-		r = request{method: "capture", of: id, amount: money(n), force: true}
+	if s.r.IntN(2) == 0 {
+		_, err := s.try(Request{Method: "capture", Of: id, Amount: money(s.amount()), Force: true})
+		return err
 	}
-	return s.try(r, nil, func(d spend.Decision) error {
-		s.model.charge(s.rules, id, &modelSpend{accounts: []string{account}, first: n}, false, n, now, now)
-		if record {
-			delete(s.model.canceled, id)
-			s.sent = slices.DeleteFunc(s.sent, func(x sent) bool { return x.request.id == id && x.request.method == "cancel" })
-		}
-		return approved(d)
-	})
+	r := s.payment([]string{"record", "authorize"}[s.r.IntN(2)], account, s.amount())
+	if r.ID = id; r.Method == "authorize" {
+		s.held(&r)
+		r.Force = true
+	}
+	s.sent = slices.DeleteFunc(s.sent, func(x sent) bool { return x.request.ID == id })
+	_, err := s.try(r)
+	return err
 }

@@ -27,7 +27,7 @@ type twins struct {
 	// decides on each account within KeepIDs. Otherwise a decision of the other process would drop its
 	// rules, and as new ones they would count the entries that are left.
 	long  bool
-	rules [2][]modelRule // of each process
+	rules [2][]Rule // of each process
 	kept  [2]*spend.Budgets
 	prune [2]*spend.Budgets // the budgets that are pruned
 	plans *spend.Budgets    // has the rules of process 1 as a plan
@@ -43,7 +43,7 @@ type began struct {
 	at       int64
 }
 
-// keepIDs is how long an ID is known by default.
+// keepIDs is how long an ID is known.
 const keepIDs = 90 * days
 
 // twinSteps is the number of requests to each of the twins.
@@ -142,35 +142,35 @@ func (tw *twins) someRules() {
 	r := tw.r
 	limit := func() int64 { return 40 + r.Int64N(100) }
 	width := func() int64 { return (90 - r.Int64N(r.Int64N(89)+1)) * dayLength }
-	possible := []modelRule{
-		{kind: "rolling", name: "rolling", width: width()},
-		{kind: "rolling", name: "rolling each", width: width(), each: true},
-		{kind: "rolling", name: "travel", width: width(), tag: "category", value: "travel"},
-		{kind: "day", name: "day", offset: 3600e6},
-		{kind: "month", name: "month"},
-		{kind: "month", name: "month each", each: true},
-		{kind: "count", name: "count", width: width(), declines: r.IntN(2) == 0, voids: r.IntN(2) == 0},
-		{kind: "counted", name: "counted", offset: -3600e6},
-		{kind: "single", name: "single"},
-		{kind: "leaky", name: "leaky", width: width() << 2},
-		{kind: "leaky", name: "slow", width: 1000 * dayLength},
+	possible := []Rule{
+		{Kind: "rolling", Name: "rolling", Width: width()},
+		{Kind: "rolling", Name: "rolling each", Width: width(), each: true},
+		{Kind: "rolling", Name: "travel", Width: width(), tag: "category", value: "travel"},
+		{Kind: "day", Name: "day", offset: 3600e6},
+		{Kind: "month", Name: "month"},
+		{Kind: "month", Name: "month each", each: true},
+		{Kind: "count", Name: "count", Width: width(), declines: r.IntN(2) == 0, voids: r.IntN(2) == 0},
+		{Kind: "counted", Name: "counted", offset: -3600e6},
+		{Kind: "single", Name: "single"},
+		{Kind: "leaky", Name: "leaky", Width: width() << 2},
+		{Kind: "leaky", Name: "slow", Width: 1000 * dayLength},
 	}
 	if tw.long {
 		possible = append(
 			possible[r.IntN(8):],
-			modelRule{kind: "rolling", name: "long", width: 180 * dayLength},
-			modelRule{kind: "rolling", name: "longest", width: 400 * dayLength, each: true},
-			modelRule{kind: "year", name: "year"}, modelRule{kind: "lifetime", name: "lifetime"},
-			modelRule{kind: "lifetime", name: "lifetime each", each: true},
+			Rule{Kind: "rolling", Name: "long", Width: 180 * dayLength},
+			Rule{Kind: "rolling", Name: "longest", Width: 400 * dayLength, each: true},
+			Rule{Kind: "year", Name: "year"}, Rule{Kind: "lifetime", Name: "lifetime"},
+			Rule{Kind: "lifetime", Name: "lifetime each", each: true},
 		)
 	}
 	for _, i := range r.Perm(len(possible))[:min(len(possible), 2+r.IntN(4))] {
 		who := r.IntN(3) // process 0, process 1, or both
 		for p := range tw.rules {
 			if x := possible[i]; who == 2 || who == p {
-				x.limit = limit()
-				x.most = 2 * x.limit
-				x.credits = x.mayCredit() && r.IntN(2) == 0
+				x.Limit = limit()
+				x.Most = 2 * x.Limit
+				x.Credits = x.mayCredit() && r.IntN(2) == 0
 				x.tells = r.IntN(3)
 				tw.rules[p] = append(tw.rules[p], x)
 			}
@@ -178,7 +178,7 @@ func (tw *twins) someRules() {
 	}
 	for p := range tw.rules {
 		if len(tw.rules[p]) == 0 {
-			tw.rules[p] = []modelRule{{kind: "single", name: "alone", limit: 100, most: 200}}
+			tw.rules[p] = []Rule{{Kind: "single", Name: "alone", Limit: 100, Most: 200}}
 		}
 	}
 }
@@ -234,15 +234,15 @@ func (tw *twins) refresh() error {
 
 // all sends a request of process p about accounts to the twins. In those that have another plan, the
 // process decides beforehand in all twins, so that the accounts have decided as often.
-func (tw *twins) all(p int, accounts []string, r request) error {
+func (tw *twins) all(p int, accounts []string, r Request) error {
 	for _, account := range accounts {
 		if tw.plan[account] == p {
 			continue
 		}
 		tw.plan[account] = p
 		id := tw.id()
-		now := request{method: "unfreeze", id: id, account: account}
-		if err := tw.same(p, now, request{method: "plan", id: id, account: account, plan: plans[p]}); err != nil {
+		now := Request{Method: "unfreeze", ID: id, Account: account}
+		if err := tw.same(p, now, Request{Method: "plan", ID: id, Account: account, Plan: plans[p]}); err != nil {
 			return err
 		}
 	}
@@ -251,17 +251,17 @@ func (tw *twins) all(p int, accounts []string, r request) error {
 
 // same sends a request of process p to the twins, and another one to that with plans, and compares the
 // answers. Names of requests and budgets end in that of the twin.
-func (tw *twins) same(p int, r, planned request) error {
-	twin := func(name string, b *spend.Budgets, q request) (spend.Decision, error) {
-		q.id += name
-		if q.of != "" {
-			q.of += name
+func (tw *twins) same(p int, r, planned Request) error {
+	twin := func(name string, b *spend.Budgets, q Request) (spend.Decision, error) {
+		q.ID += name
+		if q.Of != "" {
+			q.Of += name
 		}
-		q.also = slices.Clone(q.also)
-		for i := range q.also {
-			q.also[i].Budget = tw.name + name
+		q.Also = slices.Clone(q.Also)
+		for i := range q.Also {
+			q.Also[i].Budget = tw.name + name
 		}
-		d, err := q.send(b)
+		d, err := q.Send(ctx, b)
 		tw.plain(d.Remaining)
 		for i := range d.Declines {
 			if d.Declines[i].Account.Budget = ""; d.Declines[i].AtLeast { // Prune adds ends of holds to the entries that it looks at
@@ -306,16 +306,16 @@ func (tw *twins) plain(list []spend.Usage) []spend.Usage {
 func (tw *twins) charge(p int, method string, accounts []string) error {
 	now := tw.now()
 	r := tw.payment(method, accounts[0], 1+tw.r.Int64N(40))
-	r.ttl = time.Duration(1+tw.r.Int64N(60*dayLength)) * time.Microsecond
-	r.expiry, r.force = spend.Expiry(tw.r.IntN(3)), tw.r.IntN(6) == 0
-	if (method == "record" || r.force) && tw.r.IntN(2) == 0 {
-		r.dated = time.UnixMicro(now - tw.r.Int64N(80*dayLength))
+	r.TTL = time.Duration(1+tw.r.Int64N(60*dayLength)) * time.Microsecond
+	r.OnExpiry, r.Force = spend.Expiry(tw.r.IntN(3)), tw.r.IntN(6) == 0
+	if (method == "record" || r.Force) && tw.r.IntN(2) == 0 {
+		r.Dated = time.UnixMicro(now - tw.r.Int64N(80*dayLength))
 	}
 	for _, also := range accounts[1:] {
-		r.also = append(r.also, spend.Account{Name: also})
+		r.Also = append(r.Also, spend.Account{Name: also})
 	}
 	if method != "credit" {
-		tw.began = append(tw.began, began{r.id, accounts, now})
+		tw.began = append(tw.began, began{r.ID, accounts, now})
 	}
 	return tw.all(p, accounts, r)
 }
@@ -329,12 +329,12 @@ func (tw *twins) follow(p int) error {
 	n := 1 + tw.r.Int64N(20)
 	of := tw.began[tw.r.IntN(len(tw.began))]
 	method := []string{"capture", "void", "increase", "extend", "refund", "decrease", "cancel"}[tw.r.IntN(7)]
-	r := request{
-		method: method, id: tw.id(), of: of.id, amount: money(n), final: n%2 == 0, force: n%3 == 0,
-		ttl: time.Duration(n) * days, expiry: spend.Expiry(tw.r.IntN(3)),
+	r := Request{
+		Method: method, ID: tw.id(), Of: of.id, Amount: money(n), Final: n%2 == 0, Force: n%3 == 0,
+		TTL: time.Duration(n) * days, OnExpiry: spend.Expiry(tw.r.IntN(3)),
 	}
 	if method == "cancel" {
-		r.id, r.account = of.id, of.accounts[0]
+		r.ID, r.Account = of.id, of.accounts[0]
 	}
 	return tw.all(p, of.accounts, r)
 }
@@ -342,14 +342,14 @@ func (tw *twins) follow(p int) error {
 // limit gives an account a limit of its own.
 func (tw *twins) limit(p int, account string) error {
 	r := tw.rules[p][tw.r.IntN(len(tw.rules[p]))]
-	l := spend.RuleLimit{Rule: r.name, Default: tw.r.IntN(3) == 0}
+	l := spend.RuleLimit{Rule: r.Name, Default: tw.r.IntN(3) == 0}
 	if !l.Default {
-		l.Amount = r.units(tw.r.Int64N(r.most))
+		l.Amount = r.units(tw.r.Int64N(r.Most))
 		if tw.r.IntN(2) == 0 {
 			l.Until = time.UnixMicro(tw.now() + tw.r.Int64N(100*dayLength))
 		}
 	}
-	return tw.all(p, []string{account}, request{method: "limit", id: tw.id(), account: account, limits: []spend.RuleLimit{l}})
+	return tw.all(p, []string{account}, Request{Method: "limit", ID: tw.id(), Account: account, Limits: []spend.RuleLimit{l}})
 }
 
 // compare compares the figures that each process sees of the twins, and has it verify them.

@@ -13,59 +13,46 @@ import (
 // setLimit gives an account a limit of its own, for some time or for good, or takes it away.
 func (s *sequence) setLimit() error {
 	r, account, now := s.rules[s.r.IntN(len(s.rules))], s.account(), s.now()
-	n := s.r.Int64N(r.most + 2)
-	if r.kind == "leaky" { // doubles hold its leak rates exactly
+	n := s.r.Int64N(r.Most + 2)
+	if r.Kind == "leaky" { // doubles hold its leak rates exactly
 		n = []int64{0, 16, 32, 64, 128, 256}[s.r.IntN(6)]
 	}
-	key, l := account+" "+r.name, spend.RuleLimit{Rule: r.name}
-	o := s.model.own[key]
+	l := spend.RuleLimit{Rule: r.Name}
 	switch s.r.IntN(4) {
 	case 0:
-		l.Default, o = true, own{}
+		l.Default = true
 	case 1:
-		l.Amount = s.scaled(r.units(n))
-		o.set, o.amount = true, n
+		l.Amount = r.units(n)
 	default:
-		l.Amount = s.scaled(r.units(n))
+		l.Amount = r.units(n)
 		l.Until = time.UnixMicro(now).Add(s.ttl() - time.Duration(tick)*time.Microsecond)
-		o.until, o.raised = l.Until.UnixMicro(), n
 	}
-	var want error
-	if !l.Default && n > r.most {
-		want = spend.ErrBudget
-	}
-	q := request{method: "limit", account: account, limits: []spend.RuleLimit{l}}
-	return s.try(q, want, func(d spend.Decision) error {
-		s.model.own[key] = o
-		s.model.decided(s.rules, []string{account}, now)
-		return approved(d)
-	})
+	_, err := s.try(Request{Method: "limit", Account: account, Limits: []spend.RuleLimit{l}})
+	return err
 }
 
 // freeze freezes or unfreezes an account.
 func (s *sequence) freeze() error {
-	r := request{method: "unfreeze", id: s.id(), account: s.account()}
-	if s.model.frozen[r.account] == "" || s.r.IntN(4) == 0 {
-		r.method, r.reason = "freeze", "lost "+r.id
+	r := Request{Method: "unfreeze", ID: s.id(), Account: s.account()}
+	if s.model.frozen[r.Account] == "" || s.r.IntN(4) == 0 {
+		r.Method, r.Reason = "freeze", "lost "+r.ID
 	}
-	return s.try(r, nil, func(d spend.Decision) error {
-		s.model.frozen[r.account] = r.reason
-		return approved(d)
-	})
+	_, err := s.try(r)
+	return err
 }
 
 // forget forgets a rule. The rule must be one that the last change has left out.
 func (s *sequence) forget() error {
-	name := s.all[s.r.IntN(len(s.all))].name
+	name := s.all[s.r.IntN(len(s.all))].Name
 	had, err := s.budgets.ForgetRule(ctx, name, "retired")
 	s.tell("forget %s: %d %v", name, had, err)
-	if slices.ContainsFunc(s.rules, func(r modelRule) bool { return r.name == name }) {
+	if slices.ContainsFunc(s.rules, func(r Rule) bool { return r.Name == name }) {
 		return refuses(err, spend.ErrBudget)
 	}
 	if err != nil {
 		return fmt.Errorf("forget: %w", err)
 	}
-	if want := s.model.forget(name, s.accounts); had != want {
+	if want := s.model.Forget(name, s.accounts, s.clock.now()); had != want {
 		return fmt.Errorf("forget: %d accounts had figures of rule %s; want %d", had, name, want)
 	}
 	if had, err = s.budgets.ForgetRule(ctx, name, "retired"); err == nil && had != 0 {
@@ -78,7 +65,7 @@ func (s *sequence) forget() error {
 // entries that a mended account needs. A Leaky rule is full after a mend if it has counted under the
 // wrong clock, which the model does not tell.
 func (s *sequence) strays() bool {
-	return s.keep == 0 && !slices.ContainsFunc(s.all, func(r modelRule) bool { return r.kind == "leaky" })
+	return s.keep == 0 && !slices.ContainsFunc(s.all, func(r Rule) bool { return r.Kind == "leaky" })
 }
 
 // stray makes a request under a clock that is ahead.
@@ -96,14 +83,9 @@ func (s *sequence) touch() error {
 		return nil
 	}
 	for _, account := range s.accounts {
-		d, err := s.send(request{method: "unfreeze", id: s.id(), account: account})
-		if err != nil {
+		if _, err := s.try(Request{Method: "unfreeze", Account: account}); err != nil {
 			return err
 		}
-		if err := s.crossed(d); err != nil {
-			return err
-		}
-		s.model.frozen[account] = ""
 	}
 	return nil
 }
@@ -113,19 +95,28 @@ func (s *sequence) mend(top int64) error {
 	if !s.strays() {
 		return nil
 	}
-	s.model.note(s.rules, s.accounts, top)
-	var mended []spend.Decision
+	var mended []*attempt
+	var answers []spend.Decision
 	for _, account := range s.accounts {
-		d, err := s.send(request{method: "mend", id: s.id(), account: account, reason: "ahead"})
+		r := Request{Method: "mend", ID: s.id(), Account: account, Reason: "ahead"}
+		d, err := s.send(r)
 		if err != nil || !d.Approved || d.At.UnixMicro() != s.now() {
 			return fmt.Errorf("mend: %+v, %w; want an approval at the time of the clock", d, err)
 		}
-		mended = append(mended, d)
+		a := &attempt{Model: s.model, Request: r, rules: s.of, now: s.now(), alone: true, spend: &modelSpend{accounts: r.accounts()}}
+		a.noted()
+		s.model.known[r.ID] = known{account, true}
+		mended, answers = append(mended, a), append(answers, d)
 	}
-	s.model.mend(s.all, top, s.now())
-	for _, d := range mended {
-		if err := s.crossed(d); err != nil {
-			return err
+	// A spend may count against both accounts.
+	s.model.mend(func(string) []Rule { return s.all }, s.accounts, top, s.now())
+	for i, a := range mended {
+		list, wrong := a.figures(&Answer{Decision: answers[i]})
+		if wrong == nil {
+			wrong = told(differ.Fields(answers[i].Remaining, list) + differ.Fields(answers[i].Crossed, a.crossings(list)))
+		}
+		if wrong != nil {
+			return fmt.Errorf("mend: %w", wrong)
 		}
 	}
 	return nil
@@ -162,12 +153,12 @@ func (s *sequence) listed(account string) error {
 	}
 	var own []spend.RuleLimit
 	for _, r := range s.rules {
-		o := s.model.own[account+" "+r.name]
+		o := s.model.own[account+" "+r.Name]
 		if o.until > now {
-			own = append(own, spend.RuleLimit{Rule: r.name, Amount: r.units(o.raised), Until: time.UnixMicro(o.until).UTC()})
+			own = append(own, spend.RuleLimit{Rule: r.Name, Amount: r.units(o.raised), Until: time.UnixMicro(o.until).UTC()})
 		}
 		if o.set {
-			own = append(own, spend.RuleLimit{Rule: r.name, Amount: r.units(o.amount)})
+			own = append(own, spend.RuleLimit{Rule: r.Name, Amount: r.units(o.amount)})
 		}
 	}
 	if d := differ.Fields(limits, own); d != "" {
@@ -222,8 +213,8 @@ func (s *sequence) exported() error {
 	}
 	for _, account := range s.accounts {
 		used := int64(0)
-		for _, v := range s.model.moves {
-			if v.account == account && v.at > s.model.pruned[account] && !v.expiry {
+		for _, v := range s.model.moves[account] {
+			if v.at > s.model.pruned[account] && !v.expiry {
 				used += v.used
 			}
 		}
@@ -248,7 +239,7 @@ func (s *sequence) beginPruning() error {
 		return err
 	}
 	for _, account := range s.accounts { // Prune sees the accounts that the ledger has
-		if _, err := s.send(request{method: "unfreeze", id: s.id(), account: account}); err != nil {
+		if _, err := s.try(Request{Method: "unfreeze", Account: account}); err != nil {
 			return err
 		}
 	}
@@ -275,11 +266,12 @@ func (s *sequence) prune() error {
 	s.model.prune(s.rules, s.accounts, s.keep, now)
 	ids := make(map[string]bool) // that are gone; a request and its cancellation have one
 	left := slices.DeleteFunc(slices.Clone(s.sent), func(x sent) bool {
-		sp := s.model.spends[x.request.id]
+		sp := s.model.spends[x.request.ID]
 		gone := x.first.At.UnixMicro() < now-s.keep && (sp == nil || !sp.alive(now))
 		if gone {
-			ids[x.request.id] = true
-			delete(s.model.canceled, x.request.id)
+			ids[x.request.ID] = true
+			delete(s.model.canceled, x.request.ID)
+			delete(s.model.known, x.request.ID)
 		}
 		if gone && sp != nil {
 			sp.gone = true
@@ -298,15 +290,15 @@ type unneeded struct{ at, upto int64 }
 
 // prune notes up to which date the ledger may have removed the entries of each account, and up to
 // which date it must have removed them. It keeps more of them for rules that have not decided since.
-func (m *model) prune(rules []modelRule, accounts []string, keep, now int64) {
+func (m *Model) prune(rules []Rule, accounts []string, keep, now int64) {
 	again := keep
-	if len(m.moves) > 0 {
-		again = max(again, now-m.moves[0].at) // no entry is older
+	for _, list := range m.moves {
+		again = max(again, now-list[0].at) // no entry is older
 	}
 	for _, r := range rules {
-		switch r.kind {
+		switch r.Kind {
 		case "rolling", "count":
-			keep = max(keep, r.width)
+			keep = max(keep, r.Width)
 		case "day", "counted":
 			keep = max(keep, 3*dayLength)
 		}
@@ -332,6 +324,6 @@ func (m *model) prune(rules []modelRule, accounts []string, keep, now int64) {
 }
 
 // mayBeGone reports whether Prune may have removed entries of a date from one of the accounts.
-func (m *model) mayBeGone(accounts []string, date int64) bool {
+func (m *Model) mayBeGone(accounts []string, date int64) bool {
 	return slices.ContainsFunc(accounts, func(account string) bool { return date <= m.pruned[account] })
 }
