@@ -114,17 +114,18 @@ func (t *attempt) spent() bool { return t.spend.spends && t.expired() }
 // usable returns an error if the hold cannot be captured, increased or voided.
 func (t *attempt) usable() error {
 	sp := t.spend
+	expired := t.expired() || sp.ended == kindExpire // the latter if money was captured afterwards
 	switch {
+	case t.spent():
+		return fmt.Errorf("spend: %w, and the expiry spent the money; Refund gives a part back, and Record takes more", ErrHoldExpired)
+	case expired && t.act.kind != kindCapture:
+		return fmt.Errorf("spend: %w", ErrHoldExpired)
+	case expired:
+		return fmt.Errorf("spend: %w; to capture money that has been taken nevertheless, set Force", ErrHoldExpired)
 	case sp.ended != "":
 		return fmt.Errorf("spend: %w: a %s ended it", ErrHoldEnded, sp.ended)
 	case sp.expires == 0:
 		return fmt.Errorf("spend: %w: the amount was charged or recorded at once and never held", ErrHoldEnded)
-	case t.spent():
-		return fmt.Errorf("spend: %w, and the expiry spent the money; Refund gives a part back, and Record takes more", ErrHoldExpired)
-	case t.expired() && t.act.kind != kindCapture:
-		return fmt.Errorf("spend: %w", ErrHoldExpired)
-	case t.expired():
-		return fmt.Errorf("spend: %w; to capture money that has been taken nevertheless, set Force", ErrHoldExpired)
 	}
 	return nil
 }

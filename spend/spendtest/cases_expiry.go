@@ -45,6 +45,15 @@ func expiryCases() []testCase {
 			},
 		},
 		{
+			name: "a hold that was captured after its expiry", rules: rules,
+			why: "the error tells that the hold came to its end too late, also after money was taken all the same",
+			steps: []step{
+				authorize("h", 100).lasting(days), after(days), capture("h", 30).forced(), shows(30, 0, 970),
+				capture("h", 1).fails(spend.ErrHoldExpired), void("h").fails(spend.ErrHoldExpired), increase("h", 1).fails(spend.ErrHoldExpired),
+				capture("h", 5).forced(), gives("h", "expired", 0, 35, 0), cancel("h"), void("h").fails(spend.ErrHoldEnded), shows(0, 0, 1000), sound(6),
+			},
+		},
+		{
 			name: "cancel of a hold that its expiry has spent", rules: rules,
 			why: "the caller knows now that the provider was never called: nothing counts",
 			steps: []step{

@@ -606,7 +606,6 @@ func (m *Model) capture(rules Rules, s *modelSpend, n, t int64, final bool) {
 		for i := range s.parts {
 			s.parts[i].held = 0
 		}
-		s.ended = true
 		s.parts = append(s.parts, modelPart{at: t, taken: n})
 		m.move(s, n, t, t)
 		return
