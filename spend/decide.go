@@ -279,7 +279,7 @@ func (t *attempt) ask(n, first, total, spends int64, tags map[string]string) (ag
 }
 
 // decline adds to every account an entry that names the rules that refused. A declined spend would
-// have begun with first units; first is 0 for an increase.
+// have begun with first units; an increase begins none.
 func (t *attempt) decline(tags map[string]string, first int64) error {
 	refused := make([][]string, len(t.accounts))
 	for _, r := range t.refusals {
@@ -298,7 +298,7 @@ func (t *attempt) decline(tags map[string]string, first int64) error {
 		}
 		for j, u := range a.tallies {
 			r := demand{account: i, rule: j, n: 1}
-			if first > 0 && u.rule.declines && !slices.Contains(t.refusals, r) && !u.fits(first, first, first, 1, a.time, tags) {
+			if t.act.spendID == "" && u.rule.declines && !slices.Contains(t.refusals, r) && !u.fits(first, first, first, 1, a.time, tags) {
 				t.filled = append(t.filled, r)
 			}
 		}

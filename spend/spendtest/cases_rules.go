@@ -260,10 +260,13 @@ func ruleCases() []testCase {
 		{
 			name: "a decline that fills a rule", rules: []spend.Rule{spend.Count("attempts", 2, time.Hour).CountsDeclines(), spend.Rolling("minute", money(10), time.Minute)},
 			why: "RetryAfter tells when all rules agree, and the decline is an attempt itself",
-			steps: []step{charge(10), check(func(s *fixture) {
-				d, err := charge(1).in(s).Send(ctx, s.b)
-				if err != nil || len(d.Declines) != 1 || d.Declines[0].RetryAfter != time.Minute || d.RetryAfter != time.Hour {
-					s.Errorf("%+v, %v; want a decline by the minute, and RetryAfter of the hour", d, err)
+			steps: []step{check(func(s *fixture) {
+				for _, c := range []call{charge(1), authorize("z", 0).to("other")} {
+					record(11).to(c.Account).do(s)
+					d, err := c.in(s).Send(ctx, s.b)
+					if err != nil || len(d.Declines) != 1 || d.Declines[0].RetryAfter != time.Minute || d.RetryAfter != time.Hour {
+						s.Errorf("%+v, %v; want a decline by the minute, and RetryAfter of the hour", d, err)
+					}
 				}
 			}), after(time.Hour), charge(1)},
 		},

@@ -86,6 +86,13 @@ func (s *sequence) shared(r *Request) {
 // held gives a payment a time to live as a hold.
 func (s *sequence) held(r *Request) { r.TTL, r.OnExpiry = s.ttl(), spend.Expiry(s.r.IntN(4))%3 }
 
+// nothing makes some authorizations ask for nothing.
+func (s *sequence) nothing(r *Request) {
+	if s.r.IntN(8) == 0 {
+		r.Amount = money(0)
+	}
+}
+
 // account returns one of the accounts.
 func (s *sequence) account() string { return s.accounts[s.r.IntN(len(s.accounts))] }
 
@@ -126,6 +133,7 @@ func (s *sequence) charge(method string) error {
 	now := s.now()
 	if method == "authorize" {
 		s.held(&r)
+		s.nothing(&r)
 		r.Force = s.r.IntN(6) == 0
 	}
 	if (method == "record" || r.Force) && s.r.IntN(2) == 0 {
@@ -137,7 +145,7 @@ func (s *sequence) charge(method string) error {
 			r.Amount = money(most)
 		}
 	}
-	if !s.h.CompareRarely || s.r.IntN(8) == 0 {
+	if r.Amount.Minor > 0 && (!s.h.CompareRarely || s.r.IntN(8) == 0) {
 		if err := s.able(r); err != nil {
 			return fmt.Errorf("AbleToAccept: %w", err)
 		}
@@ -170,6 +178,7 @@ func (s *sequence) together() error {
 		r := s.payment(method, s.account(), s.amount())
 		if hold {
 			s.held(&r)
+			s.nothing(&r)
 		}
 		requests = append(requests, r)
 		r.Amount = s.scaled(r.Amount)
