@@ -11,7 +11,7 @@ import (
 func canceled(kind string) func(context.Context, *attempt) ([]int, error) {
 	return func(ctx context.Context, a *attempt) ([]int, error) {
 		b, n := a.past.spends.main, 0
-		if _, err := b.Cancel(ctx, a.past.spends.id(1), "0"); err != nil {
+		if _, err := b.Cancel(ctx, a.past.spends.b.id(1), "0"); err != nil {
 			return nil, err
 		}
 		if out := a.past.spends.call(ctx, authorized[0].(spendRequest)); out.Err != "" || out.Approved || !out.Replayed {
@@ -40,7 +40,7 @@ func canceled(kind string) func(context.Context, *attempt) ([]int, error) {
 
 // cancelCall cancels request 1 through the tap.
 func cancelCall(ctx context.Context, a *attempt) []error {
-	_, err := a.through.spends.main.Cancel(ctx, a.through.spends.id(1), "0")
+	_, err := a.through.spends.main.Cancel(ctx, a.through.spends.b.id(1), "0")
 	return []error{err}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"runtime"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"github.com/brimgo/brim/lab/internal/harness"
 	"github.com/brimgo/brim/lab/internal/history"
 	"github.com/brimgo/brim/memory"
+	"github.com/brimgo/brim/spend"
 	"github.com/brimgo/brim/spend/ledger"
 	"github.com/brimgo/brim/store"
 )
@@ -236,6 +238,48 @@ func inAltered(alter func(w *altered, q spendRequest) spendRequest) func(r *rand
 	}
 }
 
+// retold is a ledger whose answers come otherwise than it gives them.
+type retold struct {
+	*inProcess
+	alter func(d *spend.Decision)
+}
+
+func (w *retold) do(ctx context.Context, client int, in request) response {
+	a, ok := w.inProcess.do(ctx, client, in).(spendAnswer)
+	if ok && a.Err == "" && a.Mistake == "" {
+		w.alter(&a.Decision)
+	}
+	return a
+}
+
+func inRetold(alter func(d *spend.Decision)) func(r *rand.Rand) (world, plan, error) {
+	return func(r *rand.Rand) (world, plan, error) {
+		w, p, err := inMemledger(r)
+		if l, ok := w.(*inProcess); ok {
+			return &retold{inProcess: l, alter: alter}, p, err
+		}
+		return w, p, err
+	}
+}
+
+// late has the waits of declines end a second later.
+func late(d *spend.Decision) {
+	for i := range d.Declines {
+		if x := &d.Declines[i]; x.RetryAfter < store.Never && !x.AtLeast {
+			x.RetryAfter += time.Second
+			d.RetryAfter = max(d.RetryAfter, x.RetryAfter)
+		}
+	}
+}
+
+// swollen tells a larger limit of the last rule than that of the account.
+func swollen(d *spend.Decision) {
+	if n := len(d.Remaining); n > 0 && !d.Approved {
+		d.Remaining = slices.Clone(d.Remaining)
+		d.Remaining[n-1].Limit.Minor++
+	}
+}
+
 // renamed sends some requests twice, under two IDs, as a caller that gives a request that it sends
 // again a new ID.
 func renamed(w *altered, q spendRequest) spendRequest {
@@ -358,6 +402,14 @@ func TestCatches(t *testing.T) {
 		{
 			name: "a freeze that is lost", open: inAltered(thawed),
 			why: "an account spends that is frozen",
+		},
+		{
+			name: "a wait that is too long", open: inRetold(late),
+			why: "the amount fits before the decline says so",
+		},
+		{
+			name: "a limit that is not the account's", open: inRetold(swollen),
+			why: "the figures of a decline are those of another limit",
 		},
 		{
 			name: "an own limit without its end", open: inAltered(endless),

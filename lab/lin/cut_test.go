@@ -486,7 +486,7 @@ var spendExchanges = []exchange{
 		spendRequest{Verb: charge, Number: 4, Account: 2, Amount: 3},
 	}},
 	asking("get", func(ctx context.Context, b *budgets) error {
-		r, err := b.main.Get(ctx, b.id(1))
+		r, err := b.main.Get(ctx, b.b.id(1))
 		if err == nil && (r.Spend == nil || r.Spend.Held.Minor != 3 || r.Spend.Total.Minor != 3) {
 			return fmt.Errorf("the request is %+v, want one that holds 3", r)
 		}

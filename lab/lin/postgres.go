@@ -194,7 +194,7 @@ func inPgledger(in func() *place, alter func(joiner) joiner) func(r *rand.Rand) 
 		}
 		b := newBudget(r)
 		b.Prefix, b.Length, b.TTL = w.prefix, time.Hour, time.Hour
-		w.ends, w.m = allAccounts(), &spendModel{b}
+		w.ends, w.m = allAccounts(), newSpendModel(b)
 		open := func(s store.Store, pool *pgxpool.Pool, alter func(joiner) joiner) (ledger.Ledger, *budgets, error) {
 			own, err := pgledger.New(s.(*postgres.Store), nil)
 			if err != nil {

@@ -5,15 +5,26 @@ import (
 	"time"
 
 	"github.com/anishathalye/porcupine"
+
+	"github.com/brimgo/brim/lab/internal/history"
+	"github.com/brimgo/brim/spend"
 )
+
+// tens is a budget with 10 units for each rule.
+var tens = &budget{Single: 10, Lifetime: 10, Window: 10, Length: time.Hour, TTL: time.Hour}
 
 // charged is a call that charges 5 units, with request 1. used is what the rules count after it.
 func charged(began, over, used int64) *call {
-	f := figure{Used: used}
+	d := spend.Decision{Approved: true, Amount: eur(5), At: history.At(0)}
+	for _, name := range ruleNames {
+		u := spend.Usage{Account: spend.Account{Name: "0"}, Rule: name, Limit: eur(10), Used: eur(used), Held: eur(0), Remaining: eur(10 - used)}
+		if name == "single" {
+			u.Used, u.Remaining = eur(0), eur(10)
+		}
+		d.Remaining = append(d.Remaining, u)
+	}
 	return &call{
-		in:    spendRequest{Verb: charge, Number: 1, Amount: 5},
-		out:   spendAnswer{Approved: true, Amount: 5, At: epoch, Figures: []figure{{}, f, f}},
-		began: began, over: over,
+		in: spendRequest{Verb: charge, Number: 1, Amount: 5}, out: spendAnswer{Decision: d}, began: began, over: over,
 	}
 }
 
@@ -32,11 +43,14 @@ func lost(c *call) *call {
 // TestResolved: a later call with the same request tells the outcome of a call of unknown outcome,
 // and the model judges the history as before.
 func TestResolved(t *testing.T) {
-	m := &spendModel{&budget{Single: 10, Lifetime: 10, Window: 10, Length: time.Hour, TTL: time.Hour}}
+	m := &spendModel{budget: tens, began: history.At(0)}
 	reads := func(began, over, used int64) *call {
 		c := charged(began, over, used)
 		a, _ := c.out.(spendAnswer)
-		c.in, c.out = spendRequest{Verb: remaining}, spendAnswer{Figures: a.Figures}
+		if used > 0 {
+			a.Remaining[window].GrowsAt = a.At.Add(tens.Length)
+		}
+		c.in, c.out = spendRequest{Verb: remaining}, a
 		return c
 	}
 	mistaken := charged(7, 8, 0)

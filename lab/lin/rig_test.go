@@ -63,7 +63,7 @@ func (r *rig) attempt() *attempt {
 // spends has the attempt call ledgers.
 func (a *attempt) spends() (err error) {
 	b := &budget{Prefix: fmt.Sprintf("%08d-", a.number), Single: 100, Lifetime: 100, Window: 100, Length: time.Hour, TTL: time.Hour}
-	a.m = &spendModel{b}
+	a.m = newSpendModel(b)
 	if a.through.spends, err = b.joinable(a.ledger, a.pool); err == nil {
 		a.past.spends, err = b.joinable(a.soundLedger, a.direct)
 	}
@@ -246,8 +246,7 @@ func (s *budgets) chargeAll(ctx context.Context, in []request) (all []response) 
 	var list []spend.Request
 	for _, q := range in {
 		r, _ := q.(spendRequest)
-		_, account := s.of(r.Account)
-		list = append(list, spend.Request{ID: s.id(r.Number), Account: account, Amount: eur(r.Amount)})
+		list = append(list, spend.Request{ID: s.b.id(r.Number), Account: s.b.account(r.Account), Amount: eur(r.Amount)})
 	}
 	for _, a := range s.main.ChargeAll(ctx, list) {
 		all = append(all, answerOf(a.Decision, a.Err))

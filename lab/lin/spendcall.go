@@ -10,6 +10,7 @@ import (
 	"github.com/brimgo/brim/lab/internal/history"
 	"github.com/brimgo/brim/spend"
 	"github.com/brimgo/brim/spend/ledger"
+	"github.com/brimgo/brim/spend/spendtest"
 	"github.com/brimgo/brim/store"
 )
 
@@ -25,11 +26,11 @@ const (
 	capture   verb = "capture"
 	void      verb = "void"
 	refund    verb = "refund"
-	upTo      verb = "up to"
+	upTo      verb = "upTo"
 	decrease  verb = "decrease"
 	extend    verb = "extend"
 	credit    verb = "credit"
-	setLimits verb = "set limits"
+	setLimits verb = "limit"
 	freeze    verb = "freeze"
 	unfreeze  verb = "unfreeze"
 	mend      verb = "mend"
@@ -103,21 +104,14 @@ func (q spendRequest) touches() []int {
 	return []int{q.Account}
 }
 
-// spendAnswer is the answer to a spendRequest.
+// spendAnswer is the answer to a spendRequest. That of remaining has nothing but Remaining.
 type spendAnswer struct {
-	Err      history.Failure
-	Text     string
-	Odd      bool   // the error tells nothing about the outcome
-	Mistake  string // the error of a request that cannot be
-	Approved bool
-	Replayed bool
-	At       int64
-	Amount   int64    // that the request has moved
-	Figures  []figure // of each rule of each account
+	Err     history.Failure
+	Text    string
+	Odd     bool   // the error tells nothing about the outcome
+	Mistake string // the error of a request that cannot be
+	spend.Decision
 }
-
-// figure is the used and the held amount of a rule.
-type figure struct{ Used, Held int64 }
 
 func (a spendAnswer) failure() history.Failure { return a.Err }
 
@@ -136,12 +130,16 @@ func (a spendAnswer) String() string {
 	case a.Mistake != "":
 		return a.Mistake
 	case a.Approved:
-		fmt.Fprintf(&b, "approved %d, ", a.Amount)
+		fmt.Fprintf(&b, "approved %d, ", a.Amount.Minor)
 	}
 	if a.Replayed {
 		b.WriteString("as before, ")
 	}
-	fmt.Fprintf(&b, "used and held %v at %v", a.Figures, seconds([]int64{a.At}))
+	b.WriteString("used and held")
+	for _, u := range a.Remaining {
+		fmt.Fprintf(&b, " %d %d", u.Used.Minor, u.Held.Minor)
+	}
+	fmt.Fprintf(&b, " at %v", seconds([]int64{a.At.UnixMicro()}))
 	return b.String()
 }
 
@@ -162,12 +160,26 @@ const (
 	rules = retired // the number of rules of a budget in a new process
 )
 
-func (b *budget) rules() []spend.Rule {
-	return []spend.Rule{
-		single:   spend.PerTransaction("single", eur(b.Single)),
-		lifetime: spend.Lifetime("lifetime", eur(b.Lifetime)).CountsCredits(),
-		window:   spend.Rolling("window", eur(b.Window), b.Length),
-		retired:  spend.Lifetime("retired", eur(b.Lifetime)).CountsCredits(),
+func (b *budget) rules() []spendtest.Rule {
+	rule := func(kind, name string, limit int64) spendtest.Rule {
+		return spendtest.Rule{Kind: kind, Name: name, Limit: limit, Most: limit, Credits: kind == "lifetime"}
+	}
+	list := []spendtest.Rule{
+		single: rule("single", "single", b.Single), lifetime: rule("lifetime", "lifetime", b.Lifetime),
+		window: rule("rolling", "window", b.Window), retired: rule("lifetime", "retired", b.Lifetime),
+	}
+	list[window].Width = b.Length.Microseconds()
+	return list
+}
+
+// rulesOf returns the rules of the accounts in a process.
+func (b *budget) rulesOf(old bool) spendtest.Rules {
+	all := b.rules()
+	return func(account string) []spendtest.Rule {
+		if old && account == b.account(team) {
+			return all
+		}
+		return all[:rules]
 	}
 }
 
@@ -188,20 +200,23 @@ type budgets struct {
 }
 
 func (b *budget) over(l ledger.Ledger) (*budgets, error) {
-	s, err := b.process(l, b.rules()[:rules])
+	s, err := b.process(l, false)
 	if err == nil {
-		s.old, err = b.process(l, b.rules())
+		s.old, err = b.process(l, true)
 	}
 	return s, err
 }
 
-// process returns the budgets of a process, whose team has some rules.
-func (b *budget) process(l ledger.Ledger, ofTeam []spend.Rule) (*budgets, error) {
-	name := b.Prefix + "card"
-	main, err := spend.New(l, spend.Budget{Name: name, Currency: "EUR", Rules: b.rules()[:rules]}, &spend.Options{
-		Budgets: []spend.Budget{{Name: b.Prefix + "team", Currency: "EUR", Rules: ofTeam}},
-		HoldTTL: b.TTL,
-	})
+// process returns the budgets of a process.
+func (b *budget) process(l ledger.Ledger, old bool) (*budgets, error) {
+	of := func(name string, account int) spend.Budget {
+		all := spend.Budget{Name: b.Prefix + name, Currency: "EUR"}
+		for _, r := range b.rulesOf(old)(b.account(account)) {
+			all.Rules = append(all.Rules, r.Rule())
+		}
+		return all
+	}
+	main, err := spend.New(l, of("card", 0), &spend.Options{Budgets: []spend.Budget{of("team", team)}, HoldTTL: b.TTL})
 	if err != nil {
 		return nil, err
 	}
@@ -209,14 +224,14 @@ func (b *budget) process(l ledger.Ledger, ofTeam []spend.Rule) (*budgets, error)
 	return &budgets{b: b, main: main, team: all}, err
 }
 
-func (s *budgets) id(number int) string { return fmt.Sprintf("%s%d", s.b.Prefix, number) }
+func (b *budget) id(number int) string { return fmt.Sprintf("%s%d", b.Prefix, number) }
 
-// of returns the budgets of an account, and the account's name in them.
-func (s *budgets) of(account int) (*spend.Budgets, string) {
-	if account == team {
-		return s.team, "all"
+// account returns the name of an account in its budget.
+func (b *budget) account(n int) string {
+	if n == team {
+		return "all"
 	}
-	return s.main, fmt.Sprint(account)
+	return fmt.Sprint(n)
 }
 
 // call sends a request.
@@ -242,50 +257,46 @@ func (s *budgets) send(ctx context.Context, q spendRequest) (d spend.Decision, e
 	if q.Old {
 		s = s.old
 	}
-	on, account := s.of(q.Account)
-	amount := eur(q.Amount)
-	r := spend.Request{ID: s.id(q.Number), Account: account, Amount: amount}
-	if q.Shared {
-		r.Also = []spend.Account{{Budget: s.b.Prefix + "team", Name: "all"}}
+	on := s.main
+	if q.Account == team {
+		on = s.team
 	}
-	hold := s.id(q.Spend)
 	switch q.Verb {
-	case authorize:
-		d, err = on.Authorize(ctx, r)
-	case charge:
-		d, err = on.Charge(ctx, r)
-	case record:
-		d, err = on.Record(ctx, r)
-	case upTo:
-		d, err = on.UpTo(ctx, spend.UpToRequest{Request: r, Least: eur(q.Least), Hold: q.Hold})
-	case credit:
-		d, err = on.Credit(ctx, r)
-	case increase:
-		d, err = on.Increase(ctx, spend.IncreaseRequest{ID: r.ID, HoldID: hold, Amount: amount})
-	case decrease:
-		d, err = on.Decrease(ctx, spend.DecreaseRequest{ID: r.ID, HoldID: hold, Amount: amount})
-	case extend:
-		d, err = on.Extend(ctx, spend.ExtendRequest{ID: r.ID, HoldID: hold})
-	case capture:
-		d, err = on.Capture(ctx, spend.CaptureRequest{ID: r.ID, HoldID: hold, Amount: amount, Final: q.Final})
-	case void:
-		d, err = on.Void(ctx, spend.VoidRequest{ID: r.ID, HoldID: hold})
-	case refund:
-		d, err = on.Refund(ctx, spend.RefundRequest{ID: r.ID, SpendID: hold, Amount: amount})
-	case setLimits:
-		d, err = on.SetLimits(ctx, spend.LimitsRequest{ID: r.ID, Account: account, Limits: []spend.RuleLimit{q.limit()}})
-	case freeze:
-		d, err = on.Freeze(ctx, spend.FreezeRequest{ID: r.ID, Account: account, Reason: "lost"})
-	case unfreeze:
-		d, err = on.Unfreeze(ctx, spend.FreezeRequest{ID: r.ID, Account: account})
-	case mend:
-		d, err = on.Mend(ctx, spend.FreezeRequest{ID: r.ID, Account: account, Reason: "ahead"})
 	case forget:
 		d.Amount.Minor, err = on.ForgetRule(ctx, "retired", "no process has it")
 	case remaining:
-		d.Remaining, err = on.Remaining(ctx, account)
+		d.Remaining, err = on.Remaining(ctx, s.b.account(q.Account))
+	default:
+		d, err = s.b.request(q).Send(ctx, on)
 	}
 	return d, err
+}
+
+// request is the request of a call that decides.
+func (b *budget) request(q spendRequest) spendtest.Request {
+	r := spendtest.Request{
+		Method: string(q.Verb), ID: b.id(q.Number), Amount: eur(q.Amount), Hold: q.Hold, Final: q.Final,
+	}
+	switch q.Verb {
+	case authorize, extend:
+		r.TTL = b.TTL
+	case upTo:
+		if r.Least = eur(q.Least); q.Hold {
+			r.TTL = b.TTL
+		}
+	case setLimits:
+		r.Amount, r.Limits = spend.Money{}, []spend.RuleLimit{q.limit()}
+	case freeze, mend:
+		r.Reason = "lost"
+	}
+	if !q.Verb.begins() && !q.Verb.alone() && q.Verb != credit {
+		r.Of = b.id(q.Spend)
+		return r
+	}
+	if r.Account = b.account(q.Account); q.Shared {
+		r.Also = []spend.Account{{Budget: b.Prefix + "team", Name: b.account(team)}}
+	}
+	return r
 }
 
 // limit is the limit of setLimits.
@@ -319,12 +330,15 @@ func answerOf(d spend.Decision, err error) spendAnswer {
 	case err != nil:
 		return spendAnswer{Err: history.NotApplied, Text: err.Error(), Odd: history.Odd(err)}
 	}
-	a := spendAnswer{Approved: d.Approved, Replayed: d.Replayed, Amount: d.Amount.Minor}
-	if !d.At.IsZero() {
-		a.At = d.At.UnixMicro()
+	return spendAnswer{Decision: d}
+}
+
+// mistake returns the error of a request that cannot be.
+func (a spendAnswer) mistake() error {
+	for _, m := range mistakes {
+		if m.Error() == a.Mistake {
+			return m
+		}
 	}
-	for _, u := range d.Remaining {
-		a.Figures = append(a.Figures, figure{u.Used.Minor, u.Held.Minor})
-	}
-	return a
+	return nil
 }

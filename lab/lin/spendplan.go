@@ -133,7 +133,7 @@ func inMemledger(r *rand.Rand) (world, plan, error) {
 	}
 	b := newBudget(r)
 	l := memledger.New(&memledger.Options{Clock: read})
-	w := &inProcess{m: &spendModel{b}, clk: clk, ends: allAccounts(), inner: l}
+	w := &inProcess{m: newSpendModel(b), clk: clk, ends: allAccounts(), inner: l}
 	w.spends, err = b.over(l)
 	return w, planSpend(r, spendStyle{clock: true}), err
 }
@@ -145,6 +145,6 @@ func inBoltledger(r *rand.Rand) (world, plan, error) {
 	if err != nil {
 		return nil, plan{}, err
 	}
-	w.m, w.ends, w.death = &spendModel{b}, allAccounts(), spendRequest{Verb: tick}
+	w.m, w.ends, w.death = newSpendModel(b), allAccounts(), spendRequest{Verb: tick}
 	return w, planSpend(r, spendStyle{clock: true, impatient: 4, strikes: kills}), nil
 }

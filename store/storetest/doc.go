@@ -38,4 +38,8 @@
 //   - a panic, or an accepted call, if the store cannot answer
 //   - a caller that waited for a lock, mistaken for a skewed clock
 //   - an invalid or cancelled request that fails its neighbours
+//
+// [Model] is the model of the random operations. A harness with calls of its own can use it, and so
+// judges by every rule that the suite knows. Whoever adds a rule of a bucket adds it to the model, as
+// its documentation tells, to the operations that random.go draws, and as a case with its reason.
 package storetest

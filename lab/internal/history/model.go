@@ -116,7 +116,7 @@ func (m Model) next(op Op, seconds int, a *Answer) (_ Model, err error) {
 		m.spends[op.Keys[0]], want.Accepted = m.spends[op.Keys[0]].next(op.Kind)
 		want.NotHeld = !want.Accepted
 		if a != nil {
-			err = told(differ.Fields(a.Results, []Result{want}))
+			err = Told(differ.Fields(a.Results, []Result{want}))
 		}
 	default:
 		m.Model, err = op.On(m.Model, bucketOf, At(seconds), a)
@@ -153,7 +153,7 @@ func (m Model) holds(seconds int, content Content) error {
 	for n, p := range m.spends {
 		want[n] = p.spent(n)
 	}
-	return told(differ.Fields(content.Spends, want))
+	return Told(differ.Fields(content.Spends, want))
 }
 
 // Matching returns the models that have a content.
@@ -161,8 +161,8 @@ func Matching(models []Model, seconds int, content Content) []Model {
 	return slices.DeleteFunc(slices.Clone(models), func(m Model) bool { return m.holds(seconds, content) != nil })
 }
 
-// told returns an error with a text, or nil if it is empty.
-func told(text string) error {
+// Told returns an error with a text, or nil if it is empty.
+func Told(text string) error {
 	if text == "" {
 		return nil
 	}
