@@ -159,7 +159,8 @@ func (b *Budgets) Charge(ctx context.Context, r Request) (Decision, error) {
 // but does not leak from a [Leaky] rule. Capture or Void ends the hold; otherwise it expires after
 // its TTL. With [Request.Forced], no rule declines, and the money counts at the date of
 // [Request.Dated]; the TTL begins now. An Authorize of 0, by which networks ask about a card, is
-// decided like others, and [Count] rules count it; it holds nothing, so nothing expires. Retries and
+// decided like others, and [Count] rules count it; a [Leaky] rule takes it always. It holds nothing, so
+// nothing expires. Retries and
 // errors are those of [Budgets.Charge].
 func (b *Budgets) Authorize(ctx context.Context, r Request) (Decision, error) {
 	return b.sendCharge(ctx, kindAuthorize, r, nil)

@@ -28,7 +28,7 @@ func Spends(t testing.TB, h spend.Hooks) {
 		{ID: "1", Amount: usd(4_500000)},
 		{ID: "2", Amount: usd(6_000000)},
 		{ID: "3", Amount: usd(11_000000)},
-		{ID: "4", Amount: usd(0)},
+		{ID: "4", Amount: usd(-1)},
 	} {
 		r.Account = "card:4711"
 		if _, err := b.Authorize(t.Context(), r); err != nil && !errors.Is(err, spend.ErrAmount) {
