@@ -222,6 +222,13 @@ func drains(txn store.Txn) bool {
 	return len(txn) == 1 && txn[0].Mode == store.Always && txn[0].Amount < 0 && txn[0].Hold == 0
 }
 
+// lockArguments returns the arguments of lock.sql.
+func (s *Store) lockArguments(a asked, lane *pgrun.Lane) []any {
+	return []any{
+		a.keys, a.txns, a.needs, a.capacities, a.rates, s.run.Now(), s.maxSkew, lane.LockTimeout(), lane.IdleTimeout(),
+	}
+}
+
 // lock locks the rows, creates the missing ones, and reads them at a time at which all locks
 // are held. It returns the transactions that the snapshot refused, whose rows are not locked.
 func (s *Store) lock(
@@ -238,10 +245,7 @@ func (s *Store) lock(
 	if lane.Skips() {
 		lock = s.sql.Load().lockSkip
 	}
-	args := []any{
-		a.keys, a.txns, a.needs, a.capacities, a.rates, s.run.Now(), s.maxSkew, lane.LockTimeout(), lane.IdleTimeout(),
-	}
-	pgrun.Queue(ctx, b, lock, args, func(rows pgx.Rows) error {
+	pgrun.Queue(ctx, b, lock, s.lockArguments(a, lane), func(rows pgx.Rows) error {
 		var key pgtype.Text
 		var created pgtype.Bool
 		var txn pgtype.Int4

@@ -2,10 +2,8 @@ package postgres
 
 import (
 	"context"
-	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/brimgo/brim/internal/pgrun"
@@ -18,16 +16,17 @@ import (
 // [store.ErrMisconfigured] tells of one. [Check] looks for more, and takes longer.
 func (s *Store) Ping(ctx context.Context) error {
 	return s.run.Look(ctx, "ping", func(ctx context.Context, conn *pgxpool.Conn) error {
-		sql, now := s.sql.Load(), s.run.Now()
-		keys, units := []string{}, []float64{}
+		sql := s.sql.Load()
+		keys, capacities, rates := arrays(nil)
+		update, insert := s.update(nil, nil, nil), s.insert(nil, nil, keys, capacities, rates, nil)
 		b := &pgx.Batch{}
 		pgrun.QueueBegin(b)
 		pgrun.QueueByIndex(b)
-		b.Queue(sql.updateMany, keys, units, units, units, false, now, s.maxSkew, nil)
-		b.Queue(sql.insert, keys, units, units, units, now, nil)
-		b.Queue(sql.lock, keys, []int32{}, []pgtype.Float8{}, units, []pgtype.Float8{}, now, s.maxSkew, nil, nil)
-		b.Queue(sql.read, keys, now)
-		b.Queue(sql.write, keys, units, []time.Time{}, units, units, units, []pgtype.Timestamptz{})
+		b.Queue(update.sql, update.args...)
+		b.Queue(insert.sql, insert.args...)
+		b.Queue(sql.lock, s.lockArguments(asked{}, nil)...)
+		s.queueRead(ctx, b, keys)
+		b.Queue(sql.write, arguments(keys, nil)...)
 		b.Queue(sql.remove, keys, nil)
 		b.Queue("ROLLBACK")
 		return conn.SendBatch(ctx, b).Close()
