@@ -41,8 +41,8 @@ func TestSchemasOfEarlierVersions(t *testing.T) {
 		writeFormat(t)
 	}
 	files, err := filepath.Glob("testdata/schema*.sql")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no testdata, %v", err)
+	if err != nil || len(files) != pgname.Latest {
+		t.Fatalf("testdata has %d of %d schemas, %v; -update writes the newest", len(files), pgname.Latest, err)
 	}
 	for _, file := range files {
 		t.Run(filepath.Base(file), func(t *testing.T) {
@@ -62,20 +62,42 @@ func TestSchemasOfEarlierVersions(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer s.Close()
-			found, err := s.records(t.Context(), pool, slices.Collect(maps.Keys(written)))
+			keys := slices.Sorted(maps.Keys(written))
+			found, err := s.records(t.Context(), pool, keys)
 			if err != nil {
 				t.Fatal(err)
 			}
 			if d := differ.Fields(found.rows, written); d != "" {
 				t.Errorf("the buckets differ from those that were written:\n%s", d)
 			}
-			// The bucket takes fills as before.
-			b := store.Limit{Capacity: 10, LeakRate: 0.25}.For("level")
-			if st, err := s.Fill(t.Context(), store.Op{Bucket: b, Amount: 3}); err != nil || !st.Accepted || st.Level != 10 || !st.Full {
-				t.Errorf("a fill of 3 on top of 7: %+v, %v", st, err)
+			wantAsWritten(t, s, pool, schema, keys, recordsOf(keys))
+			// The buckets take fills as before.
+			for key, rec := range written {
+				op := store.Op{Bucket: rec.Limit.For(key), Amount: 1}
+				want, _, err := rec.Fill(&op, found.clock, s.maxSkew)
+				if err != nil {
+					t.Fatal(err)
+				}
+				st, err := s.Fill(t.Context(), op)
+				if d := differ.Fields(st, want); err != nil || d != "" {
+					t.Errorf("a fill of %q, %v:\n%s", key, err, d)
+				}
+				left, err := s.records(t.Context(), pool, []string{key})
+				if d := differ.Fields(left.rows, map[string]store.Record{key: rec}); err != nil || d != "" {
+					t.Errorf("the row after a fill, %v:\n%s", err, d)
+				}
 			}
 		})
 	}
+}
+
+// recordsOf returns the written records of keys.
+func recordsOf(keys []string) []store.Record {
+	recs := make([]store.Record, len(keys))
+	for i, key := range keys {
+		recs[i] = written[key]
+	}
+	return recs
 }
 
 // writeFormat writes a script that makes the schema of the newest migrations with some buckets.
@@ -86,11 +108,7 @@ func writeFormat(t *testing.T) {
 	}
 	_, pool, schema := ownTable(t, Options{})
 	keys := slices.Sorted(maps.Keys(written))
-	recs := make([]store.Record, len(keys))
-	for i, key := range keys {
-		recs[i] = written[key]
-	}
-	put(t, pool, schema, keys, recs)
+	put(t, pool, schema, keys, recordsOf(keys))
 	var rows string
 	err = pool.QueryRow(t.Context(), fmt.Sprintf(`SELECT string_agg('INSERT INTO %[1]s.buckets '
 		'SELECT * FROM jsonb_populate_record(NULL::%[1]s.buckets, ' || quote_literal(to_jsonb(t)) || E');\n', '' ORDER BY key)
