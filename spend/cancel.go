@@ -94,7 +94,7 @@ func (t *attempt) cancel() error {
 		return err
 	}
 	e := ledger.Entry{Kind: kindCancel, RequestID: t.act.id}
-	if t.spend == nil { // it takes what is captured all the same
+	if t.spend == nil { // it takes money that is captured all the same
 		a := t.accounts[0]
 		t.spend = &spend{
 			id: t.act.id, accounts: keys, currency: t.act.currency, ended: kindCancel,

@@ -15,15 +15,15 @@ type Crossing struct {
 
 // Thresholds returns a rule whose decisions tell that an account has used or held shares of its
 // limit, in percent: at most 10 numbers from 1 to 100. [Decision.Crossed] names each share that the
-// account had not reached before the decision and has reached after it. So a share is told again after
-// the account had used and held less: in a new period, after a refund, and when entries have left
-// the window.
+// account had not reached before the decision and has reached after it. So a share is told again
+// after the account had used and held less: in a new period, after a refund, and when entries have
+// left the window.
 //
-// The limit is the account's own if it has one. A limit that was lowered makes the share of what is used
-// larger: [Budgets.SetLimits] tells it, and the next decision tells it where the raise of a limit has ended. The
-// first decision of a rule that is new to an account, or that got its thresholds, tells all shares
-// that the account has reached. With [Rule.Per], a decision tells the shares of its own value alone.
-// PerTransaction cannot have thresholds. Of several calls, the last one counts.
+// The limit is the account's own if it has one. A limit that was lowered makes the used share
+// larger: [Budgets.SetLimits] tells it, and where the raise of a limit has ended, the next decision
+// tells it. The first decision of a rule that is new to an account, or that got its thresholds,
+// tells all shares that the account has reached. With [Rule.Per], a decision tells the shares of its
+// own value alone. PerTransaction cannot have thresholds. Of several calls, the last one counts.
 func (r Rule) Thresholds(percent ...int) Rule {
 	r.thresholds = slices.Compact(slices.Sorted(slices.Values(percent)))
 	return r

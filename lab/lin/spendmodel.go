@@ -58,7 +58,7 @@ func (b book) hash() (h uint64) {
 	return h
 }
 
-// same reports whether two decisions are the same, apart from their times and what follows from them.
+// same reports whether two decisions are the same, apart from their times and all that follows from them.
 func (f *firstAnswer) same(d spend.Decision) bool {
 	return f.Approved == d.Approved && f.Amount.Minor == d.Amount.Minor &&
 		slices.EqualFunc(f.Remaining, d.Remaining, func(x, y spend.Usage) bool {

@@ -14,8 +14,8 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// TestExpiry lets the hold expire while the ledger is away and the work runs. All accounts show what
-// the work has cost, whether that is less than was held, or more.
+// TestExpiry lets the hold expire while the ledger is away and the work runs. All accounts show the
+// cost of the work, whether that is less than was held, or more.
 func TestExpiry(t *testing.T) {
 	for _, c := range []struct {
 		why           string

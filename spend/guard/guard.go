@@ -145,7 +145,7 @@ func (m *Meter) Over() spend.Money {
 
 // Close is the last Use: it notes that the work has cost last more, takes all that is owed, and
 // releases the rest of the hold. The zero Money notes nothing. If an expiry has spent the money, Close
-// refunds what the work has not used. After Close returns nil, the accounts show the cost of the work.
+// refunds the part that the work has not used. After Close returns nil, the accounts show the cost of the work.
 //
 // Close does so although the context has ended, and tries again for the TTL while the ledger is away.
 // After an error, it may be called again. After success, a Close with the zero Money does nothing.

@@ -41,7 +41,7 @@ func cancelCases() []testCase {
 		},
 		{
 			name: "money that moves after a cancellation", rules: []spend.Rule{month(1000), spend.Count("large", 3, 30*days).MatchingAtLeast(money(50)), spend.Lifetime("each", money(5000)).Per("merchant")},
-			why: "a network that has taken the money tells so later; the limit counts it, and only what was approved here stays undone",
+			why: "a network that has taken the money tells so later; the limit counts it, and only the approval of this ledger stays undone",
 			steps: []step{
 				check(func(s *fixture) {
 					if d, err := cancel("c").in(s).Send(ctx, s.b); err != nil || len(d.Remaining) != 2 {

@@ -18,7 +18,7 @@ func crossedCases() []testCase {
 	return []testCase{
 		{
 			name: "a share of a limit is told when it is crossed", rules: []spend.Rule{day},
-			why: "the decision that crosses it tells it, also again after a refund, and a retry tells what the first answer told",
+			why: "the decision that crosses it tells it, also again after a refund, and a retry tells the same as the first answer",
 			steps: []step{
 				charge(49), charge(1).as("half").tells("day 50"), charge(1).as("half").again().tells("day 50"), charge(1).as("x"),
 				refund("half", 1), refund("x", 1), charge(2).tells("day 50"), able(49), authorize("h", 29).tells("day 80"), void("h"), prune(0, 0),

@@ -165,7 +165,7 @@ func (a *attempt) noted() {
 	}
 }
 
-// prepare finds out what the request is to do, and the error with which it must fail.
+// prepare finds the effect of the request, and the error with which it must fail.
 func (a *attempt) prepare() error {
 	switch a.Method {
 	case "charge", "authorize", "record", "upTo":

@@ -40,7 +40,7 @@ func captures(tb testing.TB, n int) {
 
 func (empty) Entries(string, int64, int64, int) ([]ledger.Entry, int64, error) { return nil, 4, nil }
 
-// TestLargeBatch: a job of a large batch costs what a job of a small one costs, in bytes.
+// TestLargeBatch: a job of a large batch allocates about as many bytes as one of a small batch.
 func TestLargeBatch(t *testing.T) {
 	bytes := func(n int) uint64 {
 		var before, after runtime.MemStats
