@@ -49,6 +49,8 @@ func TestTransactionsWaitForEachOther(t *testing.T) {
 				schema := migrated(t)
 				pool := pgtest.PoolAt(t, tune(pgtest.URL(t), fmt.Sprint("pool_max_conns=", c.conns)))
 				s := over(t, pool, postgres.Options{Schema: schema, StatementTimeout: timeout})
+				// The transactions outlast the calls outside, also where these begin later.
+				lasting := over(t, pool, postgres.Options{Schema: schema, StatementTimeout: 10 * timeout})
 				a, b := steady.For("a"), steady.For("b")
 				if c.rows {
 					patient := over(t, admin, postgres.Options{Schema: schema})
@@ -63,14 +65,14 @@ func TestTransactionsWaitForEachOther(t *testing.T) {
 					}
 					defer func() { _ = tx.Rollback(context.Background()) }()
 					txs[i] = tx
-					fill(t, s.With(tx), op(first, 1, store.IfFits))
+					fill(t, lasting.With(tx), op(first, 1, store.IfFits))
 				}
 				// The second caller gives up when its call fails, which frees the first.
 				inside, outside := make(chan error, 1), make(chan error, 2)
 				if c.both {
 					go func() { outside <- call(t.Context(), s, b) }()
 				} else {
-					go func() { inside <- call(t.Context(), s.With(txs[0]), b) }()
+					go func() { inside <- call(t.Context(), lasting.With(txs[0]), b) }()
 				}
 				start := time.Now()
 				outside <- call(t.Context(), s, a)
