@@ -356,10 +356,11 @@ func (f *flips) try(damage error, bits ...int) {
 	}
 }
 
-// TestEveryBit flips bits of small files of every shape: a sample of them, or with BRIM_EVERY_BIT=1 each
-// of 2.7 million, which takes an hour and needs "-timeout 3h". Open refuses the file; or damage to one
-// value shows in Verify and in calls that need the value, and nowhere else; or all later calls have the
-// answers of the sound file. Without the check of pages, bbolt destroys such a file with a later commit.
+// TestEveryBit flips bits of small files of every shape: a sample of them, or with
+// BRIM_EVERY_BIT=1 each of 2.7 million, which takes an hour and needs "-timeout 3h". Open refuses
+// the file; or damage to one value shows in Verify and in calls that need the value, and nowhere
+// else; or all later calls have the answers of the sound file. Without the check of pages, bbolt
+// destroys such a file with a later commit.
 //
 // Bits that Open and Verify pass are tried together with others of that kind, to save time.
 func TestEveryBit(t *testing.T) {

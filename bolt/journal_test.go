@@ -41,8 +41,8 @@ func longFills(prefix string, n int) []store.Txn {
 
 // TestFileThatCannotGrow: while the file has no room, a store goes on with its journal, and each
 // flush makes it try the file again. A change that no segment takes is refused, and the journal
-// keeps all changes that the file lacks. When it is full, calls are refused and say so. After a kill, and
-// when the file has room again, the store has all that it acknowledged, and no more.
+// keeps all changes that the file lacks. When it is full, calls are refused and say so. After a
+// kill, and when the file has room again, the store has all that it acknowledged, and no more.
 func TestFileThatCannotGrow(t *testing.T) {
 	failed := pausing{"could not be written to the file", make(chan string, 100), make(chan struct{})}
 	s := openTemp(t, &Options{logSegment: 512 << 10, Logger: slog.New(slog.NewTextHandler(failed, nil))})

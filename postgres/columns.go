@@ -12,11 +12,11 @@ import (
 )
 
 // columns are the columns of a bucket behind its key, in the order in which read.sql and page.sql
-// return them and write.sql takes them. Each is a field of a record. The only other column of the table
-// is pre; see migrations/0001_buckets.up.sql.
+// return them and write.sql takes them. Each is a field of a record. The only other column of the
+// table is pre; see migrations/0001_buckets.up.sql.
 //
-// An INSERT leaves a column that it does not name to the default of the table, which must be the value
-// of [store.NewRecord].
+// An INSERT leaves a column that it does not name to the default of the table, which must be the
+// value of [store.NewRecord].
 var columns = [...]column{
 	number("level", func(r *store.Record) *float64 { return &r.Level }),
 	instant("atime", func(r *store.Record) *int64 { return &r.Time }),

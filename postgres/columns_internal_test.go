@@ -52,8 +52,8 @@ func put(t *testing.T, pool *pgxpool.Pool, schema string, keys []string, recs []
 	}
 }
 
-// wantAsWritten fails the test if a row differs in a column from that which write.sql makes of its record.
-// A column that is null reads as zero, so only the rows themselves show the difference.
+// wantAsWritten fails the test if a row differs in a column from that which write.sql makes of its
+// record. A column that is null reads as zero, so only the rows themselves show the difference.
 func wantAsWritten(t *testing.T, s *Store, pool *pgxpool.Pool, schema string, keys []string, recs []store.Record) {
 	t.Helper()
 	rows := func() (found map[string]map[string]any) {
@@ -72,8 +72,8 @@ func wantAsWritten(t *testing.T, s *Store, pool *pgxpool.Pool, schema string, ke
 	}
 }
 
-// TestDefaults makes a row by an INSERT that names only the columns that it must name. The others must
-// have the values of a new record, as write.sql stores them.
+// TestDefaults makes a row by an INSERT that names only the columns that it must name. The others
+// must have the values of a new record, as write.sql stores them.
 func TestDefaults(t *testing.T) {
 	s, pool, schema := ownTable(t, Options{})
 	rec := store.NewRecord(12345)
@@ -97,8 +97,8 @@ func TestDefaults(t *testing.T) {
 	wantAsWritten(t, s, pool, schema, []string{"short"}, []store.Record{rec})
 }
 
-// TestReadsAgree has each call that reads buckets report the same states, which are those of package
-// store, from records that have a value in each field.
+// TestReadsAgree has each call that reads buckets report the same states, which are those of
+// package store, from records that have a value in each field.
 func TestReadsAgree(t *testing.T) {
 	clock := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	s, pool, schema := ownTable(t, Options{Clock: func() time.Time { return clock }})

@@ -10,8 +10,8 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// TestWayToTheServer: a reader follows a call through few functions to the statement. Callbacks that come
-// back from the packages below made them 18 for a fill.
+// TestWayToTheServer: a reader follows a call through few functions to the statement. Callbacks
+// that come back from the packages below made them 18 for a fill.
 func TestWayToTheServer(t *testing.T) {
 	var frames pgtest.Frames
 	pool := pgtest.PoolAt(t, pgtest.URL(t), func(c *pgxpool.Config) { c.ConnConfig.Tracer = &frames })

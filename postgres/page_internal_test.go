@@ -8,8 +8,8 @@ import (
 	"github.com/brimgo/brim/internal/docpage"
 )
 
-// TestPage: docs/internals/postgres.md names every statement, and tells the constants by which a lane
-// chooses among them.
+// TestPage: docs/internals/postgres.md names every statement, and tells the constants by which a
+// lane chooses among them.
 func TestPage(t *testing.T) {
 	says := []string{
 		fmt.Sprintf("among its last %s answers", docpage.Thousands(recent)),

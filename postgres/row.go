@@ -34,9 +34,9 @@ func readWritten(raw [][]byte) (row, error) {
 	}, err
 }
 
-// readStored reads a row of read.sql or page.sql: key, columns and time. The key is empty in a row that
-// has only the time. readStored does without a scan, for which the driver looks up the type of each
-// value.
+// readStored reads a row of read.sql or page.sql: key, columns and time. The key is empty in a row
+// that has only the time. readStored does without a scan, for which the driver looks up the type
+// of each value.
 func readStored(rows pgx.Rows) (key string, rec store.Record, clock int64, err error) {
 	raw := rows.RawValues()
 	rec, err = record(raw[1:])

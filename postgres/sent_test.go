@@ -177,8 +177,8 @@ func TestStatementsOfCalls(t *testing.T) {
 	sends("a hold in a transaction of database/sql", within, one(store.Op{Bucket: steady.For("a"), Hold: 1}), lockedWithin)
 }
 
-// TestStatementsOnThePage compares the statements of a call that can never fit, for a new key, with the
-// table in docs/internals/postgres.md.
+// TestStatementsOnThePage compares the statements of a call that can never fit, for a new key,
+// with the table in docs/internals/postgres.md.
 func TestStatementsOnThePage(t *testing.T) {
 	for lane, before := range map[string]struct {
 		op    store.Op

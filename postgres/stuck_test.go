@@ -166,9 +166,9 @@ func (c stranger) hold(t *testing.T) (trouble string) {
 	if len(maybe) > 0 {
 		return fmt.Sprintf("the outcomes of %d late calls were unknown, want none: nothing was applied", len(maybe))
 	}
-	// For each of the five calls, a flush waits for the row once, and so does the slow lane, and again
-	// where a slow machine has let it stand idle. An insertion that others have begun is seen by waiting
-	// alone.
+	// For each of the five calls, a flush waits for the row once, and so does the slow lane, and
+	// again where a slow machine has let it stand idle. An insertion that others have begun is
+	// seen by waiting alone.
 	if waits, most := timeouts.Load(), int64(2*5); !c.missing && waits > most {
 		return fmt.Sprintf("%d statements waited for the row, want at most %d", waits, most)
 	}

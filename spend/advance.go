@@ -98,8 +98,8 @@ func (u *tally) advance(a *account, last, now int64) error {
 		case edge >= last: // no entry is dated after the last decision, so all have left
 			u.edge, u.sums, u.values = edge, sums{}, nil
 		case edge != u.edge && u.rule.periodic():
-			// The rule has missed the beginning of the period, or the period begins at another time: in
-			// another zone, or by other rules of the zone.
+			// The rule has missed the beginning of the period, or the period begins at another
+			// time: in another zone, or by other rules of the zone.
 			u.sums, u.values = sums{}, nil
 			return u.begin(a, now)
 		default:
@@ -164,8 +164,8 @@ func (u *tally) begin(a *account, now int64) error {
 	return err
 }
 
-// moveEdge moves the edge of a window at now, and subtracts the entries that the edge passes. Entries
-// that the rule has not counted yet stay out of it.
+// moveEdge moves the edge of a window at now, and subtracts the entries that the edge passes.
+// Entries that the rule has not counted yet stay out of it.
 //
 // moveEdge remembers in quiet up to which date there is no entry. Hours may pass between the
 // entries of an account, and a decision in between then reads nothing.

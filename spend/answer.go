@@ -36,8 +36,8 @@ type Decision struct {
 	// the account may end before another rule has room, or the decline may take the last room of a
 	// rule with [Rule.CountsDeclines]; RetryAfter is then longer than that of each Decline.
 	RetryAfter time.Duration `json:"-"`
-	// AtLeast tells that RetryAfter may be too short; see [Decline.AtLeast]. No Decline may say so: that of
-	// a rule which the decline itself has filled is missing.
+	// AtLeast tells that RetryAfter may be too short; see [Decline.AtLeast]. No Decline may say
+	// so: that of a rule which the decline itself has filled is missing.
 	AtLeast bool `json:"at_least,omitempty"`
 	// At is the time of the decision on the ledger's clock, read when nobody else could change the
 	// accounts. If the last decision on one of them has a later time, At is that time. Decisions

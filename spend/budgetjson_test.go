@@ -137,7 +137,8 @@ func TestBadBudgetJSON(t *testing.T) {
 	}
 }
 
-// TestBudgetErrorPath: each mistake of a budget has its place, also one that no reader has seen before.
+// TestBudgetErrorPath: each mistake of a budget has its place, also one that no reader has seen
+// before.
 func TestBudgetErrorPath(t *testing.T) {
 	eur := Money{100, "EUR"}
 	one, mixed := []Rule{Lifetime("r", eur)}, []Rule{Lifetime("x", eur), Count("r", 1, time.Hour)}

@@ -23,8 +23,8 @@ import (
 // spend any more.
 // [Decision.Amount] is the sum.
 //
-// Money that has moved all the same is still taken: by a forced Capture of the ID, and, if the request
-// began no spend before its cancellation, by a Record or a forced Authorize with the ID.
+// Money that has moved all the same is still taken: by a forced Capture of the ID, and, if the
+// request began no spend before its cancellation, by a Record or a forced Authorize with the ID.
 //
 // A Cancel that is sent again returns the first decision, with Replayed set. A request of another
 // account is [ErrRequest]. The ID of a request that was approved and began no spend, such as an

@@ -20,10 +20,11 @@ type Crossing struct {
 // left the window.
 //
 // The limit is the account's own if it has one. A limit that was lowered makes the used share
-// larger: [Budgets.SetLimits] tells it, and where the raise of a limit has ended, the next decision
-// tells it. The first decision of a rule that is new to an account, or that got its thresholds,
-// tells all shares that the account has reached. With [Rule.Per], a decision tells the shares of its
-// own value alone. PerTransaction cannot have thresholds. Of several calls, the last one counts.
+// larger: [Budgets.SetLimits] tells it, and where the raise of a limit has ended, the next
+// decision tells it. The first decision of a rule that is new to an account, or that got its
+// thresholds, tells all shares that the account has reached. With [Rule.Per], a decision tells the
+// shares of its own value alone. PerTransaction cannot have thresholds. Of several calls, the last
+// one counts.
 func (r Rule) Thresholds(percent ...int) Rule {
 	r.thresholds = slices.Compact(slices.Sorted(slices.Values(percent)))
 	return r

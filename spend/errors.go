@@ -48,9 +48,9 @@ var (
 // BudgetError is a mistake in a [Budget], with its place. It is [ErrBudget], and the mistake may be
 // [ErrAmount] or [ErrCurrency], too.
 type BudgetError struct {
-	// Path leads to the place in the JSON form of the budget: names of fields, plans and tags (string),
-	// and indices of lists (int). It is "plans", "gold", 2, "window" for plans.gold[2].window. The path
-	// of a field that is missing is that of its rule.
+	// Path leads to the place in the JSON form of the budget: names of fields, plans and tags
+	// (string), and indices of lists (int). It is "plans", "gold", 2, "window" for
+	// plans.gold[2].window. The path of a field that is missing is that of its rule.
 	Path []any
 	Err  error
 }

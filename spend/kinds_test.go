@@ -11,9 +11,9 @@ import (
 	"testing"
 )
 
-// TestKinds walks the descriptions of the kinds. A rule of a kind needs the fields that its description
-// needs, may have those that it takes, and no others. A field that changes the entries that the rule
-// counts changes its fingerprint.
+// TestKinds walks the descriptions of the kinds. A rule of a kind needs the fields that its
+// description needs, may have those that it takes, and no others. A field that changes the entries
+// that the rule counts changes its fingerprint.
 func TestKinds(t *testing.T) {
 	// values are two of each field; the second differs from the value without the field, too.
 	values := map[string][2]string{

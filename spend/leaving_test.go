@@ -186,8 +186,8 @@ func TestLimitsThatEnd(t *testing.T) {
 	}
 }
 
-// TestFilledRuleOfManyEntries: a decline fills a rule that has other entries first in its window, more
-// than a decision looks at. The rule itself has not declined.
+// TestFilledRuleOfManyEntries: a decline fills a rule that has other entries first in its window,
+// more than a decision looks at. The rule itself has not declined.
 func TestFilledRuleOfManyEntries(t *testing.T) {
 	l := newTestLedger(t)
 	b := budgets(t, l, spend.Rolling("window", cents(40), 2*day), spend.Count("attempts", 1, day).CountsDeclines().Matching("kind", "try"))

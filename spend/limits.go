@@ -34,9 +34,9 @@ type RuleLimit struct {
 	// Default takes the account's own limits of the rule away, with and without an end. Amount and
 	// Until are then zero.
 	Default bool `json:"default,omitempty"`
-	// Add adds Amount, which may be negative, to the limit that the account has: with Until, to the one
-	// in force, and else to the one without an end, or to the amount of the budget. So two top-ups
-	// that arrive together both count. A sum below zero is [ErrAmount].
+	// Add adds Amount, which may be negative, to the limit that the account has: with Until, to
+	// the one in force, and else to the one without an end, or to the amount of the budget. So two
+	// top-ups that arrive together both count. A sum below zero is [ErrAmount].
 	Add bool `json:"add,omitempty"`
 }
 

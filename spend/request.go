@@ -25,9 +25,10 @@ type Account struct {
 type Request struct {
 	// ID identifies the request in the whole ledger: 1 to 128 bytes of UTF-8 without control
 	// characters, like the IDs of all requests of this package. Requests that are sent again with
-	// the same ID have one effect. A request is the same if it means the same: the order of Also, tags
-	// without a value, the scale of the amount, and a default that is written out change nothing. Use at least 128 random bits. IDs that begin with the time, such
-	// as UUIDs of version 7, cost a large ledger less.
+	// the same ID have one effect. A request is the same if it means the same: the order of Also,
+	// tags without a value, the scale of the amount, and a default that is written out change
+	// nothing. Use at least 128 random bits. IDs that begin with the time, such as UUIDs of
+	// version 7, cost a large ledger less.
 	ID string
 	// Account is the account to charge, in the main budget: UTF-8 without control
 	// characters, up to 511 bytes together with the name of the budget. It may be
@@ -155,13 +156,12 @@ func (b *Budgets) Charge(ctx context.Context, r Request) (Decision, error) {
 	return b.sendCharge(ctx, kindSpend, r, nil)
 }
 
-// Authorize holds the amount if every rule agrees. Held money counts from now on, like spent money,
-// but does not leak from a [Leaky] rule. Capture or Void ends the hold; otherwise it expires after
-// its TTL. With [Request.Forced], no rule declines, and the money counts at the date of
-// [Request.Dated]; the TTL begins now. An Authorize of 0, by which networks ask about a card, is
-// decided like others, and [Count] rules count it; a [Leaky] rule takes it always. It holds nothing, so
-// nothing expires. Retries and
-// errors are those of [Budgets.Charge].
+// Authorize holds the amount if every rule agrees. Held money counts from now on, like spent
+// money, but does not leak from a [Leaky] rule. Capture or Void ends the hold; otherwise it
+// expires after its TTL. With [Request.Forced], no rule declines, and the money counts at the date
+// of [Request.Dated]; the TTL begins now. An Authorize of 0, by which networks ask about a card,
+// is decided like others, and [Count] rules count it; a [Leaky] rule takes it always. It holds
+// nothing, so nothing expires. Retries and errors are those of [Budgets.Charge].
 func (b *Budgets) Authorize(ctx context.Context, r Request) (Decision, error) {
 	return b.sendCharge(ctx, kindAuthorize, r, nil)
 }
@@ -490,8 +490,8 @@ func (b *Budgets) anyLeaky() bool {
 	return false
 }
 
-// contentOf returns the content of a request as the ledger keeps it, to tell apart two requests with
-// one ID: its digest, and the lifetime of its hold.
+// contentOf returns the content of a request as the ledger keeps it, to tell apart two requests
+// with one ID: its digest, and the lifetime of its hold.
 func (b *Budgets) contentOf(act *action) []byte {
 	content := act.digest()
 	if act.kind == kindAuthorize || act.kind == kindExtend {
@@ -500,8 +500,8 @@ func (b *Budgets) contentOf(act *action) []byte {
 	return content
 }
 
-// repeats reports whether a request with this content was the same. A request without a TTL means the
-// default, which may have been another one when the request was sent first.
+// repeats reports whether a request with this content was the same. A request without a TTL means
+// the default, which may have been another one when the request was sent first.
 func (act *action) repeats(content []byte) bool {
 	return bytes.Equal(content, act.content) || act.ttl == 0 && bytes.HasPrefix(content, act.content[:digestSize])
 }

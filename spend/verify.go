@@ -15,9 +15,9 @@ import (
 // leak rate on. A [Lifetime] rule begins with the sums of the entries that Prune has removed. It
 // changes nothing. A difference is [store.ErrCorrupt].
 //
-// After a Prune, Verify proves only the figures for which the entries are still there. In an account
-// that [Budgets.Mend] has set right, it does not prove the used amount of a rule that has counted
-// credits: the entries do not tell when they happened.
+// After a Prune, Verify proves only the figures for which the entries are still there. In an
+// account that [Budgets.Mend] has set right, it does not prove the used amount of a rule that has
+// counted credits: the entries do not tell when they happened.
 func (b *Budgets) Verify(ctx context.Context, account string) (err error) {
 	c := b.begin(ctx, "verify")
 	defer c.end(&err)

@@ -139,10 +139,10 @@ func (u *tally) windowWait(a *account, need int64, limit int) (wait, error) {
 	return answer, err
 }
 
-// waitForAll returns the first time, not before that of first, at which every rule of asked has room
-// for its units, if nobody else spends. A rule that has room at one time may have none at a later time:
-// a raised limit ends. Until then its room only grows, so at most one more round for each rule is
-// needed.
+// waitForAll returns the first time, not before that of first, at which every rule of asked has
+// room for its units, if nobody else spends. A rule that has room at one time may have none at a
+// later time: a raised limit ends. Until then its room only grows, so at most one more round for
+// each rule is needed.
 func (t *attempt) waitForAll(asked []demand, first wait) (wait, error) {
 	for first.at != maxTime {
 		before := first.at

@@ -130,8 +130,8 @@ func (a *app) spendLimitsCommand(f *spendFlags) *cobra.Command {
 	return cmd
 }
 
-// parseLimit reads RULE=AMOUNT, RULE=NUMBERx for a rule that counts spends, or RULE=default. An amount
-// with a sign is added.
+// parseLimit reads RULE=AMOUNT, RULE=NUMBERx for a rule that counts spends, or RULE=default. An
+// amount with a sign is added.
 func parseLimit(s, currency string, until time.Time) (l spend.RuleLimit, err error) {
 	i := strings.LastIndexByte(s, '=')
 	if i < 1 {

@@ -37,8 +37,8 @@ func DiskOf(path string) (disk Disk, size int64, err error) {
 // the file open.
 func Locked(err error) bool { return errors.Is(err, errLocked) }
 
-// kinds are the file systems whose locks, syncs or content do not last, by their numbers, as statfs(2) of
-// Linux lists them. FUSE may be anything.
+// kinds are the file systems whose locks, syncs or content do not last, by their numbers, as
+// statfs(2) of Linux lists them. FUSE may be anything.
 var kinds = map[uint32]Disk{
 	0x00006969: {Name: "NFS", Network: true},
 	0x0000517b: {Name: "SMB", Network: true},

@@ -103,8 +103,8 @@ func (f *File) logDamaged(values int) {
 	}
 }
 
-// verifyFile checks the file before bbolt opens it: its meta pages, and unless NoVerify is set all other
-// pages and the content of the layout's buckets.
+// verifyFile checks the file before bbolt opens it: its meta pages, and unless NoVerify is set all
+// other pages and the content of the layout's buckets.
 func (f *File) verifyFile() error {
 	if f.options.NoVerify {
 		_, err := metaOf(f.file)

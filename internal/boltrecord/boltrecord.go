@@ -1,5 +1,5 @@
-// Package boltrecord encodes the buckets in a file of package bolt. The command that verifies such a
-// file reads them, too.
+// Package boltrecord encodes the buckets in a file of package bolt. The command that verifies such
+// a file reads them, too.
 package boltrecord
 
 import (

@@ -9,9 +9,9 @@ import (
 	"strings"
 )
 
-// Lacks returns a line for each sentence that a page does not have, and "" if it has all. A test writes
-// the figures of a sentence from the constants of the code, so a change of either shows. Line breaks
-// count as blanks.
+// Lacks returns a line for each sentence that a page does not have, and "" if it has all. A test
+// writes the figures of a sentence from the constants of the code, so a change of either shows.
+// Line breaks count as blanks.
 func Lacks(page string, sentences ...string) string {
 	text, err := os.ReadFile(page)
 	if err != nil {
@@ -28,8 +28,8 @@ func Lacks(page string, sentences ...string) string {
 
 func blanks(text string) string { return strings.Join(strings.Fields(text), " ") }
 
-// Figures returns the numbers in a cell of the row of a table whose cell 0 is name. Where several rows
-// have the name, it takes the first with a number in the cell.
+// Figures returns the numbers in a cell of the row of a table whose cell 0 is name. Where several
+// rows have the name, it takes the first with a number in the cell.
 func Figures(page, name string, cell int) (figures []float64, err error) {
 	text, err := os.ReadFile(page)
 	if err != nil {

@@ -18,8 +18,8 @@ const checkpointBatch = 16_384
 // Checkpoint makes the file hold all changes that were made before the call.
 func (d *DB) Checkpoint(ctx context.Context) error { return d.whole(ctx, d.file.Usable) }
 
-// whole makes a checkpoint, and runs fn before the next one, which may have a transaction in two of its
-// commits.
+// whole makes a checkpoint, and runs fn before the next one, which may have a transaction in two
+// of its commits.
 func (d *DB) whole(ctx context.Context, fn func() error) error {
 	if d.options.Mode == Log {
 		if err := d.checkpoint.lock(ctx); err != nil {

@@ -176,14 +176,14 @@ func (d *DB) runlockMemtable() {
 	invariant.Unlock(d.file, rankMemtable)
 }
 
-// Shared is the database of a bolt.Store, which embeds it under an unexported name. Its method belongs
-// to this package, so that the store gets none that its callers see.
+// Shared is the database of a bolt.Store, which embeds it under an unexported name. Its method
+// belongs to this package, so that the store gets none that its callers see.
 type Shared interface{ shared() *DB }
 
 func (d *DB) shared() *DB { return d }
 
-// Of returns the database of a *bolt.Store, for a ledger in the same file and for the programs of this
-// repository.
+// Of returns the database of a *bolt.Store, for a ledger in the same file and for the programs of
+// this repository.
 func Of(s Shared) *DB { return s.shared() }
 
 // Updating is a store that an Update of package bolt has given. A ledger shares its transaction.

@@ -164,8 +164,8 @@ func TestPage(t *testing.T) {
 	}
 }
 
-// TestPageFigures compares the tables and the sizes on the page with the constants of the engine, by
-// which TestPage has written its log.
+// TestPageFigures compares the tables and the sizes on the page with the constants of the engine,
+// by which TestPage has written its log.
 func TestPageFigures(t *testing.T) {
 	const unit = boltfile.SealSize / 2
 	noTime := int64(NoTime)

@@ -240,8 +240,9 @@ const (
 // being tried.
 const grace = 10 * leastWait
 
-// A flush of the slow lane that has lasted for halving sends no more halves of a batch that stalls, once
-// it has sent leastHalves statements: it ends within grace also where each statement takes long.
+// A flush of the slow lane that has lasted for halving sends no more halves of a batch that
+// stalls, once it has sent leastHalves statements: it ends within grace also where each statement
+// takes long.
 const (
 	halving     = grace / 2
 	leastHalves = 3

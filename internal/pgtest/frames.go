@@ -9,8 +9,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Frames is a tracer of a connection that counts the functions of brim between a caller and the driver:
-// the length of the way that a reader of the code has to follow.
+// Frames is a tracer of a connection that counts the functions of brim between a caller and the
+// driver: the length of the way that a reader of the code has to follow.
 type Frames struct{ most atomic.Int64 }
 
 // Most returns the largest number since the last call of Most.

@@ -1,6 +1,6 @@
-// Package strictjson decodes JSON into plain structs. It refuses all that encoding/json lets pass in
-// silence: a field that the struct lacks, or whose name differs by case, a field that is given twice,
-// and null. An error tells the place.
+// Package strictjson decodes JSON into plain structs. It refuses all that encoding/json lets pass
+// in silence: a field that the struct lacks, or whose name differs by case, a field that is given
+// twice, and null. An error tells the place.
 package strictjson
 
 import (
@@ -62,9 +62,9 @@ func At(err error, steps ...any) error {
 	return &Error{append(slices.Clone(steps), inner.Path...), inner.Err}
 }
 
-// Decode decodes text into v, a pointer to a struct, map, list, bool or [json.Unmarshaler], or to a
-// pointer to one of them; members and elements may be the same. After an error, which is an [*Error],
-// a part of v may be set.
+// Decode decodes text into v, a pointer to a struct, map, list, bool or [json.Unmarshaler], or to
+// a pointer to one of them; members and elements may be the same. After an error, which is an
+// [*Error], a part of v may be set.
 func Decode(text []byte, v any) error {
 	var raw json.RawMessage // without the space around it
 	if err := json.Unmarshal(text, &raw); err != nil {

@@ -15,11 +15,11 @@ import (
 // accounts are three cards and their team.
 const accounts = 4
 
-// spendModel is the model of a ledger: that of package spendtest, at some reading of the ledger's clock
-// during the call, with the first answers.
+// spendModel is the model of a ledger: that of package spendtest, at some reading of the ledger's
+// clock during the call, with the first answers.
 //
-// In a history with a clock of the ledger's own, the decision's At tells the reading. No hold expires
-// there, and no window ends.
+// In a history with a clock of the ledger's own, the decision's At tells the reading. No hold
+// expires there, and no window ends.
 type spendModel struct {
 	*budget
 	began time.Time // no decision is earlier
@@ -58,7 +58,8 @@ func (b book) hash() (h uint64) {
 	return h
 }
 
-// same reports whether two decisions are the same, apart from their times and all that follows from them.
+// same reports whether two decisions are the same, apart from their times and all that follows
+// from them.
 func (f *firstAnswer) same(d spend.Decision) bool {
 	return f.Approved == d.Approved && f.Amount.Minor == d.Amount.Minor &&
 		slices.EqualFunc(f.Remaining, d.Remaining, func(x, y spend.Usage) bool {
@@ -134,8 +135,8 @@ func (m *spendModel) unknown(b book, q spendRequest, readings []int64) (after []
 	return after
 }
 
-// decide returns the state after a new request. a is nil, or the answer: an error tells how it differs
-// from the model's.
+// decide returns the state after a new request. a is nil, or the answer: an error tells how it
+// differs from the model's.
 func (m *spendModel) decide(b book, q spendRequest, clock time.Time, a *spendAnswer) (book, error) {
 	rules := m.rulesOf(q.Old)
 	if q.Verb == remaining {

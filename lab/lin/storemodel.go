@@ -130,8 +130,8 @@ func (c content) equal(other state) bool {
 	return ok && maps.Equal(c, o)
 }
 
-// storeModel is the model of a store that answers when its decision lasts: that of package storetest,
-// at some reading of the clock during the call.
+// storeModel is the model of a store that answers when its decision lasts: that of package
+// storetest, at some reading of the clock during the call.
 //
 // A primary of Redis that is cut off may have fills that are lost, and may lack those of its
 // successor. A call that writes waits for a replica, and so learns that. A call that writes nothing

@@ -32,7 +32,8 @@ import (
 const (
 	childEnv  = "BRIM_BOLTLEDGER_TEST_CHILD"
 	cancelEnv = "BRIM_BOLTLEDGER_TEST_CANCEL"
-	// linesEnv has the number of lines after which child kills itself, and the delay in nanoseconds.
+	// linesEnv has the number of lines after which child kills itself, and the delay in
+	// nanoseconds.
 	linesEnv = "BRIM_BOLTLEDGER_TEST_LINES"
 )
 
@@ -95,8 +96,8 @@ func untilKilled(t *testing.T, r *rand.Rand, env, value string, early bool, line
 var once = spendload.NewOnce()
 
 // child sends requests from many goroutines, beginning with the given number, and prints each
-// answer. Each line is one write to the system, so printed lines survive a kill. The program does not
-// rely on its parent for the kill: it may be done before a busy parent has read its lines.
+// answer. Each line is one write to the system, so printed lines survive a kill. The program does
+// not rely on its parent for the kill: it may be done before a busy parent has read its lines.
 func child(path, from string) error {
 	start, err := strconv.ParseInt(from, 10, 64)
 	if err != nil {

@@ -40,8 +40,8 @@ func Example() {
 	// 0.16 USD used, 0.00 USD held, <nil> <nil>
 }
 
-// A call costs at most 50 cents, and its answer tells the cost. The answer goes out once it is paid,
-// and the meter is closed whatever happens before.
+// A call costs at most 50 cents, and its answer tells the cost. The answer goes out once it is
+// paid, and the meter is closed whatever happens before.
 func ExampleOpen() {
 	usd := func(cents int64) spend.Money { return spend.Money{Minor: cents, Currency: "USD"} }
 	budget, err := spend.New(memledger.New(nil), spend.Budget{

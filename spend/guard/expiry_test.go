@@ -135,8 +135,8 @@ func TestContext(t *testing.T) {
 	}
 }
 
-// TestOpen: a meter that is opened and closed by hand keeps its hold in between, and Close takes the
-// last amount for certain.
+// TestOpen: a meter that is opened and closed by hand keeps its hold in between, and Close takes
+// the last amount for certain.
 func TestOpen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &flaky{Ledger: memledger.New(nil), from: 1 << 30}
@@ -218,7 +218,8 @@ func TestOpen(t *testing.T) {
 	})
 }
 
-// TestExcessDated: money above an expired hold counts from its use, and not from the date of the hold.
+// TestExcessDated: money above an expired hold counts from its use, and not from the date of the
+// hold.
 func TestExcessDated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &flaky{Ledger: memledger.New(nil), from: 1 << 30}

@@ -39,17 +39,17 @@ func Run(ctx context.Context, b *spend.Budgets, r spend.UpToRequest, work func(c
 }
 
 // Open holds the most that some work can cost: all of r.Amount, as [spend.Budgets.Authorize] does,
-// or, if r.Least is set, as much as fits, as [spend.Budgets.UpTo] does. If the request is approved,
-// and not Replayed, Open returns a meter, and the caller must call [Meter.Close]; otherwise the meter
-// is nil.
+// or, if r.Least is set, as much as fits, as [spend.Budgets.UpTo] does. If the request is
+// approved, and not Replayed, Open returns a meter, and the caller must call [Meter.Close];
+// otherwise the meter is nil.
 //
-// Until Close, the hold is extended by its TTL again and again. If the process dies, the hold expires
-// after the TTL: choose some seconds to a minute; 0 means 30 seconds. The ID has at most 100 bytes.
-// Open does not read r.Hold.
+// Until Close, the hold is extended by its TTL again and again. If the process dies, the hold
+// expires after the TTL: choose some seconds to a minute; 0 means 30 seconds. The ID has at most
+// 100 bytes. Open does not read r.Hold.
 //
 // If the error is [store.ErrUnknownOutcome], there may be a hold until the TTL has passed, which
-// [spend.SpendOnExpiry] then spends. If no other request has had the ID, [spend.Budgets.Cancel] ends
-// the hold.
+// [spend.SpendOnExpiry] then spends. If no other request has had the ID, [spend.Budgets.Cancel]
+// ends the hold.
 func Open(ctx context.Context, b *spend.Budgets, r spend.UpToRequest) (_ *Meter, d spend.Decision, err error) {
 	if len(r.ID) > maxID {
 		return nil, d, fmt.Errorf("guard: %w: the ID has %d bytes; it must have at most %d", spend.ErrRequest, len(r.ID), maxID)
@@ -75,8 +75,8 @@ func Open(ctx context.Context, b *spend.Budgets, r spend.UpToRequest) (_ *Meter,
 	return m, d, nil
 }
 
-// Meter counts the cost of some work, and takes it from the hold. Any number of goroutines may use it
-// at once.
+// Meter counts the cost of some work, and takes it from the hold. Any number of goroutines may use
+// it at once.
 type Meter struct {
 	Held spend.Money // when the meter was opened
 
@@ -98,21 +98,21 @@ type Meter struct {
 	parts   int      // requests
 }
 
-// Context returns the context of the work. It ends with that of [Open] or [Run], after Close, and if
-// the hold is lost: it has expired while the ledger was away, or somebody else has ended it.
-// [context.Cause] is then the error of the extension. The context does not end if the work has used
-// all that was held, and not if the expiry has spent the money, see [spend.SpendOnExpiry]: in both
-// cases the money is no room for others.
+// Context returns the context of the work. It ends with that of [Open] or [Run], after Close, and
+// if the hold is lost: it has expired while the ledger was away, or somebody else has ended it.
+// [context.Cause] is then the error of the extension. The context does not end if the work has
+// used all that was held, and not if the expiry has spent the money, see [spend.SpendOnExpiry]: in
+// both cases the money is no room for others.
 func (m *Meter) Context() context.Context { return m.ctx }
 
-// Use notes that the work costs n more, and takes n from the hold, also if n exceeds the held amount,
-// and if the hold has ended. If Use returns before the work delivers the goods of n, nothing is
-// delivered without being paid, even if the process dies. After an error of the ledger, n is taken by
-// the next Use or by Close.
+// Use notes that the work costs n more, and takes n from the hold, also if n exceeds the held
+// amount, and if the hold has ended. If Use returns before the work delivers the goods of n,
+// nothing is delivered without being paid, even if the process dies. After an error of the ledger,
+// n is taken by the next Use or by Close.
 //
-// If the expiry of the hold has spent the money, n comes out of that money. A [spend.Budgets.Record]
-// takes more than that, in all accounts, as a spend of its own: so it counts in a [spend.Count] rule,
-// and a refund of the work's ID does not give it back.
+// If the expiry of the hold has spent the money, n comes out of that money. A
+// [spend.Budgets.Record] takes more than that, in all accounts, as a spend of its own: so it
+// counts in a [spend.Count] rule, and a refund of the work's ID does not give it back.
 func (m *Meter) Use(n spend.Money) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -144,11 +144,13 @@ func (m *Meter) Over() spend.Money {
 }
 
 // Close is the last Use: it notes that the work has cost last more, takes all that is owed, and
-// releases the rest of the hold. The zero Money notes nothing. If an expiry has spent the money, Close
-// refunds the part that the work has not used. After Close returns nil, the accounts show the cost of the work.
+// releases the rest of the hold. The zero Money notes nothing. If an expiry has spent the money,
+// Close refunds the part that the work has not used. After Close returns nil, the accounts show
+// the cost of the work.
 //
-// Close does so although the context has ended, and tries again for the TTL while the ledger is away.
-// After an error, it may be called again. After success, a Close with the zero Money does nothing.
+// Close does so although the context has ended, and tries again for the TTL while the ledger is
+// away. After an error, it may be called again. After success, a Close with the zero Money does
+// nothing.
 func (m *Meter) Close(last spend.Money) error {
 	m.stop()
 	m.extender.Wait()

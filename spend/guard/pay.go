@@ -24,8 +24,8 @@ const (
 	refund              // of money that an expiry has spent, and the work has not used
 )
 
-// pay sends requests until all that is owed is paid, and, if final, nothing is held or spent that the
-// work has not used.
+// pay sends requests until all that is owed is paid, and, if final, nothing is held or spent that
+// the work has not used.
 func (m *Meter) pay(final bool) error {
 	for {
 		if m.sent == nil {

@@ -66,8 +66,8 @@ func TestIDs(t *testing.T) {
 	}
 }
 
-// TestPage: docs/internals/spend.md names every statement, and tells the number of tables and of the holds
-// in a row of an account.
+// TestPage: docs/internals/spend.md names every statement, and tells the number of tables and of
+// the holds in a row of an account.
 func TestPage(t *testing.T) {
 	names, err := pgname.New("", "")
 	if err != nil {

@@ -27,7 +27,8 @@ import (
 func TestBytesOfPayment(t *testing.T) {
 	const cards, teams = 400, 100
 	payments := seed.Attempts(800, 20_000)
-	// Accounts of the night have some hundred entries, and their pages of indexes have split in halves.
+	// Accounts of the night have some hundred entries, and their pages of indexes have split in
+	// halves.
 	const fresh, old, log = 1.35, 1.6, 3.0 // KB
 	night := payments == 20_000
 	total := map[bool]float64{false: fresh * 1000, true: old * 1000}[night]
@@ -96,8 +97,8 @@ func TestBytesOfPayment(t *testing.T) {
 	if t.Logf("%.3f of %.0f updates of accounts are heap-only", hot/updates, updates); hot < 0.95*updates { // not the first of an account
 		t.Error("want 0.95 of them")
 	}
-	// near fails if a figure differs from that of the page by more than a share and ten pages of the
-	// table: the server adds several at once.
+	// near fails if a figure differs from that of the page by more than a share and ten pages of
+	// the table: the server adds several at once.
 	near := func(what string, got, page, share float64) {
 		t.Helper()
 		t.Logf("%s: %.0f bytes a payment", what, got)

@@ -73,8 +73,8 @@ func inOrder(some, all []string) bool {
 	return len(some) == 0
 }
 
-// TestRoundTrips sees that a decision takes the round trips that docs/spend.md lists, with the statements of
-// docs/internals/spend.md in their order.
+// TestRoundTrips sees that a decision takes the round trips that docs/spend.md lists, with the
+// statements of docs/internals/spend.md in their order.
 func TestRoundTrips(t *testing.T) {
 	schema := migrated(t)
 	var seen trips

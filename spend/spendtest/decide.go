@@ -36,14 +36,14 @@ type attempt struct {
 	alone         bool             // it is about accounts alone, and has no tags
 }
 
-// Decide carries out a request that was not decided before, or that takes the place of a cancellation,
-// at a reading of the ledger's clock. The time of the decision is later if an account has decided
-// later. rules are those of the process that decides.
+// Decide carries out a request that was not decided before, or that takes the place of a
+// cancellation, at a reading of the ledger's clock. The time of the decision is later if an
+// account has decided later. rules are those of the process that decides.
 //
-// got is the answer of the ledger. The error tells the fields that differ from the model's answer; the
-// model must not be used any more then. got may be nil: a caller who lost the answer goes on with a
-// clone of the model before the request, and with the model after it. The answer of the model has no
-// waits and no Declines; it has those of got. A request that fails changes nothing.
+// got is the answer of the ledger. The error tells the fields that differ from the model's answer;
+// the model must not be used any more then. got may be nil: a caller who lost the answer goes on
+// with a clone of the model before the request, and with the model after it. The answer of the
+// model has no waits and no Declines; it has those of got. A request that fails changes nothing.
 func (m *Model) Decide(rules Rules, r Request, clock time.Time, got *Answer) (want Answer, wrong error) {
 	a := &attempt{Model: m, Request: r, rules: rules, clock: clock.UnixMicro(), n: r.Amount.Minor}
 	a.now, a.least = a.clock, a.n
@@ -364,7 +364,8 @@ func (a *attempt) figures(got *Answer) (list []spend.Usage, wrong error) {
 	return list, wrong
 }
 
-// figure returns the figures of a rule in an account at t, without the time at which it has more room.
+// figure returns the figures of a rule in an account at t, without the time at which it has more
+// room.
 func (m *Model) figure(r Rule, account string, t int64) spend.Usage {
 	used, held, _ := m.usage(r, account, t)
 	u := spend.Usage{

@@ -4,6 +4,6 @@
 // spends each time.
 //
 // A harness with requests of its own can use the [Model], too, and so judges by every rule that it
-// knows. Whoever adds a request adds it to [Request], to the model as its documentation tells, to the
-// actions of step.go, and as a case with its reason.
+// knows. Whoever adds a request adds it to [Request], to the model as its documentation tells, to
+// the actions of step.go, and as a case with its reason.
 package spendtest

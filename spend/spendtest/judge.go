@@ -10,8 +10,8 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// judge decides whether the rules approve the request, and compares the declines and the waits of an
-// answer. It notes a decline of a request for a new spend.
+// judge decides whether the rules approve the request, and compares the declines and the waits of
+// an answer. It notes a decline of a request for a new spend.
 func (a *attempt) judge(got *Answer) (approved bool, wrong error) {
 	s := a.spend
 	set := func(n int64) {
@@ -88,7 +88,8 @@ func (a *attempt) judge(got *Answer) (approved bool, wrong error) {
 	return approved, a.retry(d.RetryAfter, wait, fitsAll)
 }
 
-// few reports whether a decision looks at all entries: a request adds two of them at most, as a rule.
+// few reports whether a decision looks at all entries: a request adds two of them at most, as a
+// rule.
 func (m *Model) few() bool { return len(m.known) < 16 }
 
 // declines checks the decline of a rule.

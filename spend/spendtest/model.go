@@ -11,16 +11,17 @@ import (
 	"github.com/brimgo/brim/spend"
 )
 
-// Model computes the answers of a ledger in the plainest way: it keeps every spend and adds up all of
-// them for each question. It is an oracle and shares no code with packages spend and store. [Random]
-// compares a ledger with it. A harness that has requests of its own, with faults or with many callers,
-// does the same by [Model.Decide].
+// Model computes the answers of a ledger in the plainest way: it keeps every spend and adds up all
+// of them for each question. It is an oracle and shares no code with packages spend and store.
+// [Random] compares a ledger with it. A harness that has requests of its own, with faults or with
+// many callers, does the same by [Model.Decide].
 //
-// Whoever adds a request, or a field of one, adds it to [Request] and to the model once, in prepare; a
-// kind of rule is added to [Rule], in its methods, in and usage. All harnesses then judge it.
+// Whoever adds a request, or a field of one, adds it to [Request] and to the model once, in
+// prepare; a kind of rule is added to [Rule], in its methods, in and usage. All harnesses then
+// judge it.
 //
-// Times are microseconds. Doubles must hold all rates of Leaky rules and all times exactly. A Model is
-// for one goroutine.
+// Times are microseconds. Doubles must hold all rates of Leaky rules and all times exactly. A
+// Model is for one goroutine.
 type Model struct {
 	spends  map[string]*modelSpend
 	order   []string               // the IDs of spends, in their order
@@ -81,7 +82,8 @@ type modelDecline struct {
 	first, at int64
 }
 
-// decline notes a decline. The order of requests does not matter, so that [Model.Equal] finds it equal.
+// decline notes a decline. The order of requests does not matter, so that [Model.Equal] finds it
+// equal.
 func (m *Model) decline(x modelDecline) {
 	at := slices.IndexFunc(m.refused, func(y modelDecline) bool {
 		return cmp.Or(cmp.Compare(y.at, x.at), cmp.Compare(y.account, x.account), cmp.Compare(y.first, x.first)) > 0
@@ -101,9 +103,9 @@ type level struct {
 	later float64
 }
 
-// Rule is a rule as the model has it; [Rule.Rule] returns that of package spend. The Kind is rolling,
-// day, month, year, single, lifetime, count, counted (a count for each day) or leaky. Width is the
-// window of rolling and count, and the period of leaky, in microseconds.
+// Rule is a rule as the model has it; [Rule.Rule] returns that of package spend. The Kind is
+// rolling, day, month, year, single, lifetime, count, counted (a count for each day) or leaky.
+// Width is the window of rolling and count, and the period of leaky, in microseconds.
 type Rule struct {
 	Kind       string
 	Name       string
@@ -295,8 +297,8 @@ func (m *Model) Clone() *Model {
 	return &c
 }
 
-// Equal reports whether all answers of both models are the same from now on. It may report false for two
-// that have carried out the same requests on an account in another order.
+// Equal reports whether all answers of both models are the same from now on. It may report false
+// for two that have carried out the same requests on an account in another order.
 func (m *Model) Equal(o *Model) bool {
 	if m == o {
 		return true
@@ -450,8 +452,8 @@ func (m *Model) counts(rules Rules, accounts []string) {
 	}
 }
 
-// Forget takes the figures of a rule at a reading of the ledger's clock, and returns how many accounts
-// had some. If the rule comes back, it counts all spends and none of the credits.
+// Forget takes the figures of a rule at a reading of the ledger's clock, and returns how many
+// accounts had some. If the rule comes back, it counts all spends and none of the credits.
 func (m *Model) Forget(rule string, accounts []string, clock time.Time) (had int64) {
 	for _, account := range accounts {
 		if m.figures[account+" "+rule] {

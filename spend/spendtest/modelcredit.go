@@ -73,8 +73,8 @@ func (m *Model) counted(account string) map[string]spend.Money {
 	return list
 }
 
-// net returns the used money of a rule in an account at t, which refunds and credits lower, and never
-// below zero. It goes through all moves of the period from the first one on.
+// net returns the used money of a rule in an account at t, which refunds and credits lower, and
+// never below zero. It goes through all moves of the period from the first one on.
 func (m *Model) net(r Rule, account string, t int64) (used int64) {
 	moves := slices.Clip(m.moves[account])
 	for _, id := range m.spending(t) {

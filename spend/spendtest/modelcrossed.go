@@ -34,8 +34,8 @@ func (a *attempt) note() {
 	}
 }
 
-// crossings returns the shares that the decision tells, with its figures, and notes the limits under
-// which it has done so.
+// crossings returns the shares that the decision tells, with its figures, and notes the limits
+// under which it has done so.
 func (a *attempt) crossings(figures []spend.Usage) (list []spend.Crossing) {
 	for _, u := range figures {
 		account, rules := u.Account.Name, a.rules(u.Account.Name)

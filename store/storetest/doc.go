@@ -39,7 +39,8 @@
 //   - a caller that waited for a lock, mistaken for a skewed clock
 //   - an invalid or cancelled request that fails its neighbours
 //
-// [Model] is the model of the random operations. A harness with calls of its own can use it, and so
-// judges by every rule that the suite knows. Whoever adds a rule of a bucket adds it to the model, as
-// its documentation tells, to the operations that random.go draws, and as a case with its reason.
+// [Model] is the model of the random operations. A harness with calls of its own can use it, and
+// so judges by every rule that the suite knows. Whoever adds a rule of a bucket adds it to the
+// model, as its documentation tells, to the operations that random.go draws, and as a case with
+// its reason.
 package storetest

@@ -276,8 +276,8 @@ func (m Model) Apply(txn store.Txn, clock time.Time, got *store.Result) (want st
 	return m.apply(txn, clock.UnixMicro(), got, false)
 }
 
-// Read returns the state of a bucket at a reading of the store's clock, by its limit or by the limit
-// last written. got is nil, or the answer.
+// Read returns the state of a bucket at a reading of the store's clock, by its limit or by the
+// limit last written. got is nil, or the answer.
 func (m Model) Read(b store.Bucket, clock time.Time, got *store.State) (want store.State, err error) {
 	at := clock.UnixMicro()
 	want = m.state(store.Op{Bucket: b}, m.bucket(b.Key, at), decision{}, at, got)

@@ -8,10 +8,10 @@ import (
 	"github.com/brimgo/brim/store/storetest"
 )
 
-// Remembered reports whether a refusal from memory is true, as package local has it, for a store with
-// the content of m when its clock shows a time. The store would have refused op, too. The level, the
-// held units and the wait of the answer are lower bounds. The other fields are those of a refusal, but
-// for the time. m.Slack is the rounding that is allowed.
+// Remembered reports whether a refusal from memory is true, as package local has it, for a store
+// with the content of m when its clock shows a time. The store would have refused op, too. The
+// level, the held units and the wait of the answer are lower bounds. The other fields are those of
+// a refusal, but for the time. m.Slack is the rounding that is allowed.
 func Remembered(m storetest.Model, op store.Op, clock time.Time, got store.State) bool {
 	if m.Slack > 0 {
 		op.Ceiling = op.Capacity - m.Slack

@@ -11,7 +11,8 @@ import (
 	"github.com/brimgo/brim/store/storetest"
 )
 
-// Model is the exact content of a store and of its ledger. It never changes. The zero Model is empty.
+// Model is the exact content of a store and of its ledger. It never changes. The zero Model is
+// empty.
 type Model struct {
 	storetest.Model
 	spends [Spends]phase
@@ -66,8 +67,9 @@ const (
 	Unknown    Failure = "outcome unknown" // the call may have been applied
 )
 
-// On carries out op on a copy of a model, and returns the copy. a is nil, or the answer: an error tells
-// how it differs from the model's. Calls that change no bucket, and those of the ledger, return m.
+// On carries out op on a copy of a model, and returns the copy. a is nil, or the answer: an error
+// tells how it differs from the model's. Calls that change no bucket, and those of the ledger,
+// return m.
 func (o Op) On(m storetest.Model, b Bucket, clock time.Time, a *Answer) (_ storetest.Model, err error) {
 	buckets := make(map[string]storetest.Bucket, len(m.Buckets)+1)
 	maps.Copy(buckets, m.Buckets)
@@ -130,8 +132,8 @@ type Content struct {
 	Spends  [Spends]Spend
 }
 
-// Holds returns an error if a content is that of none of the models. It tells how the content differs
-// from the last one's.
+// Holds returns an error if a content is that of none of the models. It tells how the content
+// differs from the last one's.
 func Holds(models []Model, seconds int, content Content) (err error) {
 	for _, m := range models {
 		if err = m.holds(seconds, content); err == nil {

@@ -140,8 +140,8 @@ func put(set *map[ledger.Hold]bool, h ledger.Hold) {
 	(*set)[h] = true
 }
 
-// note notes the last state of requests. A request that the batch inserts stays in Requests, and one
-// that it replaces in Replaced.
+// note notes the last state of requests. A request that the batch inserts stays in Requests, and
+// one that it replaces in Replaced.
 func (b *Batch) note(list []ledger.Request, as form) {
 	for i := range list {
 		id := list[i].ID
