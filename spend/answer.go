@@ -1,11 +1,10 @@
 package spend
 
 import (
-	"math"
-	"slices"
 	"time"
 
-	"github.com/brimgo/brim/store"
+	"github.com/brimgo/brim/spend/internal/decide"
+	"github.com/brimgo/brim/spend/internal/figures"
 )
 
 // Decision is the answer to a request. It is a value and never changes.
@@ -71,9 +70,12 @@ type Usage struct {
 	// Value may be empty: that of requests without the tag.
 	Tag   string `json:"tag,omitempty"`
 	Value string `json:"value,omitempty"`
-	Limit Money  `json:"limit"` // the amount of the rule, or the account's own limit
-	Used  Money  `json:"used"`  // without held money
-	Held  Money  `json:"held"`  // by open holds, as far as the rule counts them
+	// Others tells that the value has no figures of its own, because the account has those of 1,000
+	// values already. Used and Held are those of all such values together, and nothing remains.
+	Others bool  `json:"others,omitempty"`
+	Limit  Money `json:"limit"` // the amount of the rule, or the account's own limit
+	Used   Money `json:"used"`  // without held money
+	Held   Money `json:"held"`  // by open holds, as far as the rule counts them
 	// Remaining is Limit less Used and Held. It may be negative after Record, a
 	// forced capture or a lowered limit.
 	Remaining Money `json:"remaining"`
@@ -82,102 +84,44 @@ type Usage struct {
 	GrowsAt time.Time `json:"grows_at,omitzero"`
 }
 
-// answer returns the decision in the form for the caller.
-func (t *attempt) answer() (Decision, error) {
-	out := Decision{Approved: len(t.refusals) == 0, Amount: t.moved, At: time.UnixMicro(t.now).UTC()}
-	first := make([]int, len(t.accounts)) // where the figures of each account begin
-	for i, a := range t.accounts {
-		first[i] = len(out.Remaining)
-		for j, u := range a.tallies {
-			if u.rule.each && t.upkeeps() {
-				continue // the request has no value, and no rule refuses it
-			}
-			out.Remaining = append(slices.Grow(out.Remaining, len(a.tallies)-j), u.of(t.tags).report(a))
-		}
-	}
-	asked, at := t.ending, t.clock
-	for _, r := range t.refusals {
-		a := t.accounts[r.account]
-		if r.rule == frozen {
-			d := Decline{Usage: Usage{Account: accountOf(a.key)}, RetryAfter: store.Never, Frozen: a.frozen}
-			out.Declines, at = append(out.Declines, d), maxTime
-			continue
-		}
-		w, err := a.tallies[r.rule].of(t.tags).wait(a, r.n, a.time, horizon)
-		if err != nil {
-			return Decision{}, err
-		}
-		// The caller waits by the ledger's clock, which the account's time may be ahead of.
-		d := Decline{Usage: out.Remaining[first[r.account]+r.rule], RetryAfter: w.after(t.clock), AtLeast: w.atLeast}
-		out.Declines, out.AtLeast = append(out.Declines, d), out.AtLeast || w.atLeast
-		asked, at = append(asked, r), max(at, w.at)
-	}
-	for _, r := range t.filled {
-		a := t.accounts[r.account]
-		w, err := a.tallies[r.rule].of(t.tags).wait(a, r.n, a.time, horizon)
-		if err != nil {
-			return Decision{}, err
-		}
-		asked, at, out.AtLeast = append(asked, r), max(at, w.at), out.AtLeast || w.atLeast
-	}
-	if !out.Approved {
-		w, err := t.waitForAll(asked, wait{at, out.AtLeast})
-		if err != nil {
-			return Decision{}, err
-		}
-		out.RetryAfter, out.AtLeast = w.after(t.clock), w.atLeast
-	}
-	return out, nil
+// Crossing is a share of a limit that a decision has crossed; see [Rule.Thresholds]. Usage has the
+// figures of the rule after the decision.
+type Crossing struct {
+	Usage
+	Share int `json:"share"` // in percent
 }
 
-// report returns the figures of the rule at the time of the account. If only the entries or the
-// holds can tell GrowsAt, it stays zero.
-func (u *tally) report(a *account) Usage {
-	r, now := u.rule, a.time
-	in := func(n int64) Money { return Money{n, r.limit.Currency} }
-	usage := Usage{
-		Account: accountOf(a.key), Rule: r.name, Tag: r.per, Value: u.value, Limit: in(u.amounts.now),
-		Used: in(u.used), Held: in(u.held), Remaining: in(u.room()),
+// newDecision returns a decision as callers see it.
+func newDecision(a *decide.Answer) Decision {
+	d := Decision{
+		Approved: a.Approved, Amount: Money(a.Amount), Replayed: a.Replayed, Canceled: a.Canceled,
+		RetryAfter: a.RetryAfter, AtLeast: a.AtLeast, At: time.UnixMicro(a.At).UTC(),
 	}
-	if r.spends() { // a spend counts also while it is held
-		usage.Used, usage.Held = in(u.used+u.held), in(0)
+	if len(a.Remaining) > 0 {
+		d.Remaining = make([]Usage, len(a.Remaining))
 	}
-	switch r.kind {
-	case leaky:
-		st := u.bucket.State(u.bucket.Limit, now, anySkew)
-		usage.Used, usage.Held = in(int64(math.Ceil(st.Level))), in(int64(st.Held))
-		usage.Remaining = in(leakyRoom(&st))
-		if st.Level > 0 && st.Held == 0 && u.amounts.until == maxTime {
-			op := store.Op{Bucket: u.bucket.For(u.name), Amount: float64(usage.Remaining.Minor + 1)}
-			usage.GrowsAt = timeAfter(now, u.bucket.Refusal(&op, now, anySkew).RetryAfter)
+	for i := range a.Remaining {
+		d.Remaining[i] = newUsage(a.Accounts[a.Remaining[i].Account], &a.Remaining[i].Usage)
+	}
+	for _, x := range a.Declines {
+		decline := Decline{Frozen: x.Frozen, RetryAfter: x.RetryAfter, AtLeast: x.AtLeast}
+		if x.Usage < 0 {
+			decline.Account = accountOf(a.Accounts[x.Account])
+		} else {
+			decline.Usage = d.Remaining[x.Usage]
 		}
-	case calendar, countPer:
-		if u.used > 0 && u.held == 0 && u.amounts.until == maxTime {
-			_, end := r.periodAt(now)
-			usage.GrowsAt = time.UnixMicro(end).UTC()
-		}
+		d.Declines = append(d.Declines, decline)
 	}
-	return usage
+	for _, x := range a.Crossed {
+		d.Crossed = append(d.Crossed, Crossing{d.Remaining[x.Usage], x.Share})
+	}
+	return d
 }
 
-// leakyRoom returns the largest amount that fits into a bucket. The sum that [store.Record.Fill]
-// compares with the capacity decides: the difference may be rounded to another whole number. See
-// overfills for the last case.
-func leakyRoom(st *store.State) int64 {
-	n := math.Floor(st.Capacity - st.Level - st.Held)
-	switch used := st.Level + st.Held; {
-	case used+n > st.Capacity:
-		n--
-	case used+(n+1) <= st.Capacity:
-		n++
+func newUsage(key string, u *figures.Usage) Usage {
+	in := func(n int64) Money { return Money{n, u.Currency} }
+	return Usage{
+		Account: accountOf(key), Rule: u.Rule, Tag: u.Tag, Value: u.Value, Others: u.Others,
+		Limit: in(u.Limit), Used: in(u.Used), Held: in(u.Held), Remaining: in(u.Remaining), GrowsAt: u.GrowsAt,
 	}
-	return min(int64(n), store.MaxAmount-int64(math.Ceil(st.Level))-int64(st.Held))
-}
-
-// timeAfter returns the time d after now, or the zero time for [store.Never].
-func timeAfter(now int64, d time.Duration) time.Time {
-	if d >= store.Never {
-		return time.Time{}
-	}
-	return time.UnixMicro(now).Add(d).UTC()
 }

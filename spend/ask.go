@@ -3,7 +3,7 @@ package spend
 import (
 	"context"
 
-	"github.com/brimgo/brim/spend/ledger"
+	"github.com/brimgo/brim/spend/internal/figures"
 )
 
 // AbleToAccept reports whether Charge would approve r now. It writes nothing and
@@ -12,20 +12,15 @@ import (
 func (b *Budgets) AbleToAccept(ctx context.Context, r Request) (_ Decision, err error) {
 	c := b.begin(ctx, "able_to_accept")
 	defer c.end(&err)
-	act, err := b.newCharge(kindSpend, r)
+	act, err := b.newCharge(figures.KindSpend, r)
 	if err != nil {
 		return Decision{}, err
 	}
-	out := new(Decision)
-	err = b.view(c.ctx, act, func(t *attempt) (err error) {
-		t.ask(act.amount, act.amount, act.amount, 1, act.tags)
-		*out, err = t.answer()
-		return err
-	})
+	answer, err := b.decider.AbleToAccept(c.ctx, act)
 	if err != nil {
 		return Decision{}, err
 	}
-	return *out, nil
+	return newDecision(&answer), nil
 }
 
 // Remaining reports every rule of an account now, in the order of the budget's
@@ -37,43 +32,32 @@ func (b *Budgets) AbleToAccept(ctx context.Context, r Request) (_ Decision, err 
 func (b *Budgets) Remaining(ctx context.Context, account string) (_ []Usage, err error) {
 	c := b.begin(ctx, "remaining")
 	defer c.end(&err)
-	key, err := b.main.key(account)
+	key, err := b.key(account)
 	if err != nil {
 		return nil, err
 	}
-	list := new([]Usage)
-	err = b.view(c.ctx, &action{keys: []string{key}}, func(t *attempt) (err error) {
-		*list = nil
-		a := t.accounts[0]
-		for _, rule := range a.tallies {
-			values, err := rule.all(a)
-			if err != nil {
-				return err
-			}
-			for _, u := range values {
-				usage := u.report(a)
-				if usage.GrowsAt, err = u.grows(a); err != nil {
-					return err
-				}
-				*list = append(*list, usage)
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		return nil, err
+	usages, err := b.decider.Remaining(c.ctx, key)
+	var list []Usage
+	for i := range usages {
+		list = append(list, newUsage(key, &usages[i]))
 	}
-	return *list, nil
+	return list, err
 }
 
-// view loads the accounts of act as they are now and calls f. The ledger stores
-// nothing.
-func (b *Budgets) view(ctx context.Context, act *action, f func(*attempt) error) error {
-	return b.ledger.View(ctx, &ledger.Job{Accounts: act.keys, Run: func(snap ledger.Snapshot) (*ledger.Changes, error) {
-		t := &attempt{budgets: b, act: act, snap: snap, tags: act.tags}
-		if err := t.load(act.keys); err != nil {
-			return nil, err
-		}
-		return nil, f(t)
-	}})
+// Verify compares the stored figures of an account with its entries. It reads all of the entries,
+// adds them up, and fills the buckets of [Leaky] rules with them again, from the last change of the
+// leak rate on. A [Lifetime] rule begins with the sums of the entries that Prune has removed. It
+// changes nothing. A difference is [store.ErrCorrupt].
+//
+// After a Prune, Verify proves only the figures for which the entries are still there. In an
+// account that [Budgets.Mend] has set right, it does not prove the used amount of a rule that has
+// counted credits: the entries do not tell when they happened.
+func (b *Budgets) Verify(ctx context.Context, account string) (err error) {
+	c := b.begin(ctx, "verify")
+	defer c.end(&err)
+	key, err := b.key(account)
+	if err != nil {
+		return err
+	}
+	return b.decider.Verify(c.ctx, b.main, key)
 }

@@ -12,6 +12,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/brimgo/brim/internal/strictjson"
+	"github.com/brimgo/brim/spend/internal/decide"
+	"github.com/brimgo/brim/spend/internal/money"
 	"github.com/brimgo/brim/spend/ledger"
 	"github.com/brimgo/brim/store"
 )
@@ -68,21 +70,10 @@ type Options struct {
 // [Options]. Any number of goroutines may use it at once, and any number of
 // processes may share its ledger.
 type Budgets struct {
-	ledger  ledger.Ledger
-	main    *checkedBudget
-	all     map[string]*checkedBudget // by name
-	units   map[string]string         // currencies of the budgets, with their scales, by ISO code
-	holdTTL time.Duration
-	keepIDs time.Duration
+	decider decide.Decider
+	main    *decide.Budget
+	units   map[string]string // currencies of the budgets, with their scales, by ISO code
 	hooks   []Hooks
-}
-
-// checkedBudget is a Budget without mistakes.
-type checkedBudget struct {
-	Budget
-	fingerprints []uint64                  // of Rules
-	plans        map[string]*checkedBudget // the same budget with the rules of a plan; Rules have the plan ""
-	leaky        bool                      // a rule is Leaky, here or in a plan
 }
 
 // New returns Budgets that decide spends against main and keep them in l. New
@@ -95,40 +86,46 @@ func New(l ledger.Ledger, main Budget, o *Options) (*Budgets, error) {
 	if l == nil {
 		return nil, fmt.Errorf("spend: %w: the ledger is nil", store.ErrClosed)
 	}
-	b := &Budgets{ledger: l, all: make(map[string]*checkedBudget), units: make(map[string]string), holdTTL: o.HoldTTL, keepIDs: o.KeepIDs, hooks: slices.Clone(o.Hooks)}
-	if b.holdTTL == 0 {
-		b.holdTTL = DefaultHoldTTL
+	d := decide.Decider{
+		Ledger: l, Budgets: make(map[string]*decide.Budget), HoldTTL: cmp.Or(o.HoldTTL, DefaultHoldTTL), KeepIDs: cmp.Or(o.KeepIDs, DefaultKeepIDs),
+		Holds: len(o.Hooks) > 0,
 	}
-	if b.keepIDs == 0 {
-		b.keepIDs = DefaultKeepIDs
-	}
-	if b.holdTTL < time.Microsecond || b.keepIDs < b.holdTTL || b.keepIDs > maxWindow {
+	if d.HoldTTL < time.Microsecond || d.KeepIDs < d.HoldTTL || d.KeepIDs > maxWindow {
 		return nil, fmt.Errorf("spend: %w: HoldTTL is %v and KeepIDs is %v; "+
-			"both must be positive and at most 100 years, and KeepIDs at least HoldTTL", ErrBudget, b.holdTTL, b.keepIDs)
+			"both must be positive and at most 100 years, and KeepIDs at least HoldTTL", ErrBudget, d.HoldTTL, d.KeepIDs)
 	}
+	b := &Budgets{decider: d, units: make(map[string]string), hooks: slices.Clone(o.Hooks)}
 	for _, budget := range append([]Budget{main}, o.Budgets...) {
-		checked, err := budget.check()
-		if err != nil {
+		if err := b.add(budget); err != nil {
 			return nil, err
 		}
-		if b.all[budget.Name] != nil {
-			return nil, fmt.Errorf("spend: %w: two budgets are called %q", ErrBudget, budget.Name)
-		}
-		b.all[budget.Name] = checked
-		iso := isoCode(budget.Currency)
-		if unit, known := b.units[iso]; known && unit != budget.Currency {
-			return nil, fmt.Errorf("spend: %w: budgets count in %s and in %s; one request may be charged to both, "+
-				"so give them one scale", ErrBudget, unit, budget.Currency)
-		}
-		b.units[iso] = budget.Currency
 	}
-	b.main = b.all[main.Name]
+	b.main = d.Budgets[main.Name]
 	return b, nil
 }
 
+// add adds a budget, if it has no mistakes and fits the others.
+func (b *Budgets) add(budget Budget) error {
+	checked, err := budget.check()
+	if err != nil {
+		return err
+	}
+	if b.decider.Budgets[budget.Name] != nil {
+		return fmt.Errorf("spend: %w: two budgets are called %q", ErrBudget, budget.Name)
+	}
+	b.decider.Budgets[budget.Name] = checked
+	iso := money.ISO(budget.Currency)
+	if unit, known := b.units[iso]; known && unit != budget.Currency {
+		return fmt.Errorf("spend: %w: budgets count in %s and in %s; one request may be charged to both, "+
+			"so give them one scale", ErrBudget, unit, budget.Currency)
+	}
+	b.units[iso] = budget.Currency
+	return nil
+}
+
 // check returns the budget if it has no mistakes. Otherwise the error is a [*BudgetError].
-func (b Budget) check() (*checkedBudget, error) {
-	bad := func(err error, place ...any) (*checkedBudget, error) {
+func (b Budget) check() (*decide.Budget, error) {
+	bad := func(err error, place ...any) (*decide.Budget, error) {
 		return nil, budgetErr(strictjson.At(err, place...))
 	}
 	if !validName(b.Name) || strings.Contains(b.Name, "/") {
@@ -137,61 +134,72 @@ func (b Budget) check() (*checkedBudget, error) {
 	if _, ok := MinorUnits(b.Currency); !ok {
 		return bad(notCurrency(b.Currency), "currency")
 	}
-	checked, err := b.checkRules(b.Rules)
+	checked := &decide.Budget{Name: b.Name, Currency: b.Currency, Plans: make(map[string]*decide.Plan)}
+	plan, err := b.plan(b.Rules)
 	if err != nil {
 		return bad(err, "rules")
 	}
-	checked.plans = map[string]*checkedBudget{"": checked}
+	checked.Plans[""] = plan
 	counted := make(map[string]bool) // whether rules of that name count spends
-	for _, r := range checked.Rules {
-		counted[r.name] = r.spends()
-	}
+	_ = sameUnits(plan, counted)     // no other plan has been counted
 	for _, name := range slices.Sorted(maps.Keys(b.Plans)) {
 		if !validName(name) {
 			return bad(errors.New("the name of a plan must be 1 to 64 bytes of UTF-8 without control characters"), "plans", name)
 		}
-		plan, err := b.checkRules(b.Plans[name])
+		plan, err := b.plan(b.Plans[name])
+		if err == nil {
+			err = sameUnits(plan, counted)
+		}
 		if err != nil {
 			return bad(err, "plans", name)
 		}
-		for i, r := range plan.Rules {
-			if spends, known := counted[r.name]; known && spends != r.spends() {
-				return bad(fmt.Errorf("rule %q counts spends in one plan and money in another; give it another name", r.name), "plans", name, i, "name")
-			}
-			counted[r.name] = r.spends()
-		}
-		checked.plans[name], checked.leaky = plan, checked.leaky || plan.leaky
+		checked.Plans[name] = plan
 	}
 	return checked, nil
 }
 
-// checkRules returns the budget with the rules of a plan.
-func (b Budget) checkRules(rules []Rule) (*checkedBudget, error) {
+// sameUnits returns an error if a rule of the plan counts spends, and one of the same name in another
+// plan counts money. It adds the rules of the plan to counted, which tells whether rules of a name count
+// spends.
+func sameUnits(plan *decide.Plan, counted map[string]bool) error {
+	for i := range plan.Rules {
+		r := &plan.Rules[i]
+		if spends, known := counted[r.Name]; known && spends != r.Spends() {
+			return strictjson.At(fmt.Errorf("rule %q counts spends in one plan and money in another; give it another name", r.Name), i, "name")
+		}
+		counted[r.Name] = r.Spends()
+	}
+	return nil
+}
+
+// plan returns rules of the budget, if they have no mistakes.
+func (b *Budget) plan(rules []Rule) (*decide.Plan, error) {
 	if len(rules) == 0 {
 		return nil, fmt.Errorf("budget %q has no rules here, and would allow everything; add a rule", b.Name)
 	}
-	b.Rules, b.Plans = slices.Clone(rules), nil // the caller may change its own
-	checked := &checkedBudget{Budget: b}
+	plan := &decide.Plan{}
 	names := make(map[string]bool)
-	for i := range checked.Rules {
-		r := &checked.Rules[i]
-		if err := cmp.Or(r.scale(b.Currency), r.validate(b.Currency)); err != nil {
+	for i, r := range rules {
+		spec, err := r.scaled(b.Currency)
+		if err == nil {
+			err = ruleCheck{&spec, b.Currency}.check()
+		}
+		if err != nil {
 			return nil, strictjson.At(err, i)
 		}
-		if names[r.name] {
-			return nil, strictjson.At(fmt.Errorf("two rules of budget %q are called %q; give each its own name", b.Name, r.name), i, "name")
+		if names[spec.Name] {
+			return nil, strictjson.At(fmt.Errorf("two rules of budget %q are called %q; give each its own name", b.Name, spec.Name), i, "name")
 		}
-		names[r.name] = true
-		checked.fingerprints = append(checked.fingerprints, r.fingerprint())
-		checked.leaky = checked.leaky || r.kind == leaky
+		names[spec.Name] = true
+		plan.Rules, plan.Fingerprints = append(plan.Rules, spec), append(plan.Fingerprints, spec.Fingerprint())
 	}
-	return checked, nil
+	return plan, nil
 }
 
 // inUnit returns the amount in the scale of the budgets in its currency. A number without a
 // currency, and an amount in a currency that no budget has, stay as they are.
 func (b *Budgets) inUnit(m Money) (Money, error) {
-	switch unit, known := b.units[isoCode(m.Currency)]; {
+	switch unit, known := b.units[money.ISO(m.Currency)]; {
 	case unit == m.Currency: // also a number, for which there is no unit
 		return m, nil
 	case known:
@@ -208,7 +216,7 @@ func (b *Budgets) inUnit(m Money) (Money, error) {
 // to read an account of such a budget directly. The ledger is shared. An unknown
 // name is [ErrRequest].
 func (b *Budgets) ForBudget(name string) (*Budgets, error) {
-	budget, err := b.find(name)
+	budget, err := b.decider.Find(name)
 	if err != nil {
 		return nil, err
 	}
@@ -217,28 +225,19 @@ func (b *Budgets) ForBudget(name string) (*Budgets, error) {
 	return &other, nil
 }
 
-// find returns the budget of that name.
-func (b *Budgets) find(name string) (*checkedBudget, error) {
-	budget := b.all[name]
-	if budget == nil {
-		return nil, requestErr("no budget is called %.64q; pass it to New in Options.Budgets", name)
-	}
-	return budget, nil
-}
-
 // With returns Budgets with the same rules over l. Pass the ledger of a
 // transaction of your own, which the With methods of pgledger and boltledger
 // return: a spend then commits or rolls back together with your rows.
 func (b *Budgets) With(l ledger.Ledger) *Budgets {
 	other := *b
-	other.ledger = l
+	other.decider.Ledger = l
 	return &other
 }
 
-// key checks the name of an account and returns the account's key in the
+// keyOf checks the name of an account of a budget and returns the account's key in the
 // ledger. The error does not contain the name, which may be personal data.
-func (b *checkedBudget) key(account string) (string, error) {
-	key := b.prefix() + account
+func keyOf(b *decide.Budget, account string) (string, error) {
+	key := b.Prefix() + account
 	if account == "" || !validText(account) || store.ValidateKey(key) != nil {
 		return "", requestErr("an account must be 1 to 512 bytes of UTF-8 without control characters, " +
 			"counting the name of its budget and a slash")
@@ -246,18 +245,8 @@ func (b *checkedBudget) key(account string) (string, error) {
 	return key, nil
 }
 
-// allRules returns the rules of all plans.
-func (b *checkedBudget) allRules() (list []*Rule) {
-	for _, plan := range b.plans {
-		for i := range plan.Rules {
-			list = append(list, &plan.Rules[i])
-		}
-	}
-	return list
-}
-
-// prefix begins the keys of all accounts of the budget.
-func (b *checkedBudget) prefix() string { return b.Name + "/" }
+// key is keyOf for an account of the main budget.
+func (b *Budgets) key(account string) (string, error) { return keyOf(b.main, account) }
 
 // accountOf returns the account that has that key.
 func accountOf(key string) Account {

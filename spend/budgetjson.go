@@ -14,6 +14,9 @@ import (
 
 	"github.com/brimgo/brim/internal/duration"
 	"github.com/brimgo/brim/internal/strictjson"
+	"github.com/brimgo/brim/spend/internal/decide"
+	"github.com/brimgo/brim/spend/internal/figures"
+	"github.com/brimgo/brim/spend/internal/money"
 )
 
 // budgetJSON is the JSON form of a budget.
@@ -24,7 +27,7 @@ type budgetJSON struct {
 	Plans    map[string][]ruleJSON `json:"plans,omitempty"`
 }
 
-// ruleJSON is the JSON form of a rule. kinds tells which fields the rules of a kind have. An empty
+// ruleJSON is the JSON form of a rule. [figures.Kinds] tells which fields the rules of a kind have. An empty
 // field is one that is left out.
 type ruleJSON struct {
 	Name           text             `json:"name"`
@@ -110,9 +113,9 @@ func (b Budget) MarshalJSON() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := budgetJSON{Budget: text(b.Name), Currency: text(b.Currency), Rules: checked.json(), Plans: make(map[string][]ruleJSON)}
+	out := budgetJSON{Budget: text(b.Name), Currency: text(b.Currency), Rules: planJSON(checked.Plans[""]), Plans: make(map[string][]ruleJSON)}
 	for name := range b.Plans {
-		out.Plans[name] = checked.plans[name].json()
+		out.Plans[name] = planJSON(checked.Plans[name])
 	}
 	written, err := json.Marshal(out)
 	if err != nil {
@@ -126,88 +129,81 @@ func (b Budget) MarshalJSON() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	for name, plan := range checked.plans {
+	for name, plan := range checked.Plans {
 		for i := range plan.Rules {
-			x, y := &read.plans[name].Rules[i], &plan.Rules[i]
-			if read.plans[name].fingerprints[i] != plan.fingerprints[i] || y.periodic() && x.anchor != y.anchor {
+			x, y := &read.Plans[name].Rules[i], &plan.Rules[i]
+			if read.Plans[name].Fingerprints[i] != plan.Fingerprints[i] || y.Span() == figures.Repeats && x.Anchor != y.Anchor {
 				place := []any{"rules", i}
 				if name != "" {
 					place = []any{"plans", name, i}
 				}
-				return nil, &BudgetError{place, fmt.Errorf("rule %q has no JSON form; it filters by one tag or bound several times", y.name)}
+				return nil, &BudgetError{place, fmt.Errorf("rule %q has no JSON form; it filters by one tag or bound several times", y.Name)}
 			}
 		}
 	}
 	return written, nil
 }
 
-// json returns the form of the rules.
-func (b *checkedBudget) json() (list []ruleJSON) {
-	for i := range b.Rules {
-		list = append(list, b.Rules[i].json())
+// planJSON returns the form of the rules of a plan.
+func planJSON(plan *decide.Plan) (list []ruleJSON) {
+	for i := range plan.Rules {
+		list = append(list, newRuleJSON(&plan.Rules[i]))
 	}
 	return list
 }
 
-// json returns the form of a rule that has no mistakes.
-func (r *Rule) json() ruleJSON {
-	j := ruleJSON{Name: text(r.name), Per: text(r.per), CountsCredits: r.credits, CountsDeclines: r.declines, CountsVoids: r.voids}
-	for _, n := range r.thresholds {
+// newRuleJSON returns the form of a rule that has no mistakes.
+func newRuleJSON(r *figures.Rule) ruleJSON {
+	j := ruleJSON{Name: text(r.Name), Per: text(r.Per), CountsCredits: r.Credits, CountsDeclines: r.Declines, CountsVoids: r.Voids}
+	for _, n := range r.Thresholds {
 		j.Thresholds = append(j.Thresholds, number(strconv.Itoa(n)))
 	}
-	amount, length := text(r.limit.Decimal()), text(r.length.String())
-	switch r.kind {
-	case leaky:
-		j.Leaky, j.DrainsIn = amount, length
-	case rolling:
-		j.Rolling, j.Window = amount, length
-	case calendar:
-		j.Calendar = amount
-	case perTransaction:
-		j.PerTransaction = amount
-	case lifetime:
-		j.Lifetime = amount
-	case count:
-		j.Count, j.Window = number(amount), length
-	case countPer:
-		j.Count = number(amount)
+	j.field(figures.Kinds[r.Kind].Limit).SetString(r.Limit.Decimal())
+	switch r.Span() {
+	case figures.Leaks:
+		j.DrainsIn = text(r.Length.String())
+	case figures.Rolls:
+		j.Window = text(r.Length.String())
+	case figures.Repeats:
+		j.setPeriod(r)
 	}
-	if r.periodic() {
-		j.Period, j.Zone = text(periods[r.period]), text(r.zone.String())
-		if r.anchor.week != midnight.week {
-			j.WeekStarts = text(strings.ToLower(r.anchor.week.String()))
-		}
-		if r.anchor.day != midnight.day {
-			j.MonthStarts = number(strconv.Itoa(r.anchor.day))
-		}
-		if r.anchor.clock != midnight.clock {
-			j.DayStarts = text(time.Time{}.Add(r.anchor.clock).Format(withoutZero))
-		}
-	}
-	for _, m := range r.filter {
+	for _, m := range r.Filter {
 		list := &j.Where
-		if m.not {
+		if m.Not {
 			list = &j.WhereNot
 		}
 		if *list == nil {
 			*list = make(map[string]texts)
 		}
-		for _, value := range m.values {
-			(*list)[m.tag] = append((*list)[m.tag], text(value))
+		for _, value := range m.Values {
+			(*list)[m.Tag] = append((*list)[m.Tag], text(value))
 		}
 	}
-	for _, b := range r.bounds {
+	for _, b := range r.Bounds {
 		j.WhereAmount = cmp.Or(j.WhereAmount, &boundsJSON{})
-		if amount := text(b.amount.Decimal()); b.most {
+		if amount := text(b.Amount.Decimal()); b.Most {
 			j.WhereAmount.AtMost = amount
 		} else {
 			j.WhereAmount.AtLeast = amount
 		}
 	}
-	if r.atMost != (Money{}) {
-		j.AtMost = text(r.atMost.Decimal())
+	if r.AtMost != (money.Money{}) {
+		j.AtMost = text(r.AtMost.Decimal())
 	}
 	return j
+}
+
+func (j *ruleJSON) setPeriod(r *figures.Rule) {
+	j.Period, j.Zone = text(periods[r.Period]), text(r.Zone.String())
+	if r.Anchor.Week != figures.Midnight.Week {
+		j.WeekStarts = text(strings.ToLower(r.Anchor.Week.String()))
+	}
+	if r.Anchor.Day != figures.Midnight.Day {
+		j.MonthStarts = number(strconv.Itoa(r.Anchor.Day))
+	}
+	if r.Anchor.Clock != figures.Midnight.Clock {
+		j.DayStarts = text(time.Time{}.Add(r.Anchor.Clock).Format(withoutZero))
+	}
 }
 
 // UnmarshalJSON reads the form that docs/budget.schema.json describes. It is strict: an unknown
@@ -263,16 +259,35 @@ func readRules(list []ruleJSON, currency string) (rules []Rule, err error) {
 	return rules, nil
 }
 
-// given returns the names of the fields that are not empty.
-func (j *ruleJSON) given() (names []string) {
+// fields yields the names of the fields, and their values.
+func (j *ruleJSON) fields(yield func(string, reflect.Value) bool) {
 	v := reflect.ValueOf(j).Elem()
 	for i := range v.NumField() {
-		if !v.Field(i).IsZero() {
-			name, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ",")
+		name, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ",")
+		if !yield(name, v.Field(i)) {
+			return
+		}
+	}
+}
+
+// given returns the names of the fields that are not empty.
+func (j *ruleJSON) given() (names []string) {
+	for name, v := range j.fields {
+		if !v.IsZero() {
 			names = append(names, name)
 		}
 	}
 	return names
+}
+
+// field returns the value of a field.
+func (j *ruleJSON) field(name string) (found reflect.Value) {
+	for field, v := range j.fields {
+		if field == name {
+			found = v
+		}
+	}
+	return found
 }
 
 // ruleReader makes a rule of its JSON form, and keeps the first mistake.
@@ -290,64 +305,66 @@ func (p *ruleReader) fail(err error, place ...any) {
 }
 
 // kind returns the kind of the rule, if the rule has all fields that its kind needs, and no others.
-func (p *ruleReader) kind() (k kind) {
+func (p *ruleReader) kind() (k figures.Kind) {
 	given := p.given()
-	for i := leaky; i < countPer; i++ {
-		switch limit := kinds[i].limit; {
+	for i := figures.Leaky; int(i) < len(figures.Kinds); i++ {
+		switch limit := figures.Kinds[i].Limit; {
 		case !slices.Contains(given, limit):
-		case k != 0:
-			p.fail(fmt.Errorf("a rule is either %s or %s", kinds[k].limit, limit), limit)
-		default:
+		case k != 0 && figures.Kinds[k].Limit != limit:
+			p.fail(fmt.Errorf("a rule is either %s or %s", figures.Kinds[k].Limit, limit), limit)
+		case k == 0 || !containsAny(given, needs(k)) && containsAny(given, needs(i)):
 			k = i
 		}
 	}
-	switch {
-	case k == 0:
+	if k == 0 {
 		p.fail(errors.New("a rule needs one of leaky, rolling, calendar, per_transaction, lifetime and count, with its limit"))
-	case k == count && p.Window == "" && p.Period == "" && p.Zone == "":
-		p.fail(errors.New("a count rule needs window, or period and zone"))
-	case k == count && p.Window == "":
-		k = countPer
+		return 0
 	}
-	for _, field := range given {
-		switch {
-		case k == 0 || k.takes(field) || slices.Contains(changeFields, field): // validate tells why a rule cannot be changed so
-		case k == count && slices.Contains(kinds[countPer].needs, field):
-			p.fail(errors.New("a count has either a window, or a period with its zone"), field)
-		default:
-			p.fail(fmt.Errorf("a %s rule has no %s", kinds[k].limit, field), field)
-		}
-	}
-	for _, field := range append([]string{"name"}, kinds[k].needs...) {
-		if !slices.Contains(given, field) {
-			p.fail(fmt.Errorf("a %s rule needs %s", kinds[k].limit, field))
-		}
-	}
+	p.checkFields(k, given)
 	return k
 }
 
-func (p *ruleReader) rule() (rule Rule) {
+func containsAny(list, some []string) bool {
+	return slices.ContainsFunc(some, func(s string) bool { return slices.Contains(list, s) })
+}
+
+// checkFields fails if the rule of a kind has a field too many, or one too few.
+func (p *ruleReader) checkFields(k figures.Kind, given []string) {
+	limit := figures.Kinds[k].Limit
+	if limit == "count" && !containsAny(given, []string{"window", "period", "zone"}) {
+		p.fail(errors.New("a count rule needs window, or period and zone"))
+	}
+	for _, field := range given {
+		switch {
+		case takes(k, field) || slices.Contains(changeFields, field): // check tells why a rule cannot be changed so
+		case limit == "count" && slices.Contains(needs(figures.CountPer), field):
+			p.fail(errors.New("a count has either a window, or a period with its zone"), field)
+		default:
+			p.fail(fmt.Errorf("a %s rule has no %s", limit, field), field)
+		}
+	}
+	for _, field := range append([]string{"name"}, needs(k)...) {
+		if !slices.Contains(given, field) {
+			p.fail(fmt.Errorf("a %s rule needs %s", limit, field))
+		}
+	}
+}
+
+func (p *ruleReader) rule() Rule {
 	k := p.kind()
 	if p.err != nil {
-		return rule
+		return Rule{}
 	}
-	name := string(p.Name)
-	limit := p.amount(cmp.Or(p.Leaky, p.Rolling, p.Calendar, p.PerTransaction, p.Lifetime, text(p.Count)), k >= count, kinds[k].limit)
-	switch k {
-	case leaky:
-		rule = Leaky(name, limit, p.time("drains_in", p.DrainsIn))
-	case rolling:
-		rule = Rolling(name, limit, p.time("window", p.Window))
-	case calendar:
-		rule = Calendar(name, limit, p.period(), p.zone())
-	case perTransaction:
-		rule = PerTransaction(name, limit)
-	case lifetime:
-		rule = Lifetime(name, limit)
-	case count:
-		rule = Count(name, limit.Minor, p.time("window", p.Window))
-	case countPer:
-		rule = CountPer(name, limit.Minor, p.period(), p.zone())
+	d := &figures.Kinds[k]
+	limit := p.amount(text(p.field(d.Limit).String()), d.Spends, d.Limit)
+	rule := Rule{figures.Rule{Name: string(p.Name), Kind: k, Limit: money.Money(limit)}}
+	switch d.Span {
+	case figures.Leaks:
+		rule.spec.Length = p.time("drains_in", p.DrainsIn)
+	case figures.Rolls:
+		rule.spec.Length = p.time("window", p.Window)
+	case figures.Repeats:
+		rule.spec.Period, rule.spec.Zone, rule.spec.Anchor = p.period(), p.zone(), figures.Midnight
 	}
 	rule = p.anchored(rule)
 	rule = p.where("where", p.Where, rule, Rule.Matching)
@@ -361,12 +378,12 @@ func (p *ruleReader) rule() (rule Rule) {
 		}
 	}
 	if p.AtMost != "" {
-		rule = rule.AtMost(p.amount(p.AtMost, rule.spends(), "at_most"))
+		rule = rule.AtMost(p.amount(p.AtMost, d.Spends, "at_most"))
 	}
 	if p.Per != "" {
 		rule = rule.Per(string(p.Per))
 	}
-	rule.credits, rule.declines, rule.voids = p.CountsCredits, p.CountsDeclines, p.CountsVoids
+	rule.spec.Credits, rule.spec.Declines, rule.spec.Voids = p.CountsCredits, p.CountsDeclines, p.CountsVoids
 	var percent []int
 	for i, s := range p.Thresholds {
 		percent = append(percent, p.whole(s, "whole number of percent, from 1 to 100", "thresholds", i))
@@ -434,12 +451,12 @@ func (p *ruleReader) time(field string, s text) time.Duration {
 	return d
 }
 
-func (p *ruleReader) period() Period {
+func (p *ruleReader) period() figures.Period {
 	i := slices.Index(periods, string(p.Period))
 	if i < int(Day) {
 		p.fail(fmt.Errorf("%.40q must be day, week, month or year", p.Period), "period")
 	}
-	return Period(max(i, 0)) //nolint:gosec // an index of a short list
+	return figures.Period(max(i, 0)) //nolint:gosec // an index of a short list
 }
 
 func (p *ruleReader) zone() *time.Location {

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 
+	"github.com/brimgo/brim/spend/internal/decide"
+	"github.com/brimgo/brim/spend/internal/figures"
 	"github.com/brimgo/brim/spend/ledger"
 )
 
@@ -30,13 +32,13 @@ type Answer struct {
 // requests with mistakes keep their own error. Send the failed requests again: the ledger replays
 // those that were decided.
 func (b *Budgets) ChargeAll(ctx context.Context, requests []Request) []Answer {
-	return b.sendAll(ctx, "charge_all", kindSpend, requests)
+	return b.sendAll(ctx, "charge_all", figures.KindSpend, requests)
 }
 
 // AuthorizeAll authorizes several requests, as [Budgets.ChargeAll] charges them: each of them is
 // answered as [Budgets.Authorize] would answer it.
 func (b *Budgets) AuthorizeAll(ctx context.Context, requests []Request) []Answer {
-	return b.sendAll(ctx, "authorize_all", kindAuthorize, requests)
+	return b.sendAll(ctx, "authorize_all", figures.KindAuthorize, requests)
 }
 
 func (b *Budgets) sendAll(ctx context.Context, method, kind string, requests []Request) []Answer {
@@ -45,7 +47,7 @@ func (b *Budgets) sendAll(ctx context.Context, method, kind string, requests []R
 	defer c.end(&first)
 	answers := make([]Answer, len(requests))
 	var jobs []*ledger.Job
-	var outs []*decided
+	var outs []*decide.Outcome
 	var at []int // in requests
 	for i, r := range requests {
 		act, err := b.charging(kind, r, nil)
@@ -53,16 +55,15 @@ func (b *Budgets) sendAll(ctx context.Context, method, kind string, requests []R
 			answers[i].Err, first = err, cmp.Or(first, err)
 			continue
 		}
-		job, out := b.job(act)
+		job, out := b.decider.Job(act)
 		jobs, outs, at = append(jobs, job), append(outs, out), append(at, i)
 	}
-	for k, err := range b.ledger.DecideAll(c.ctx, jobs) {
+	for k, err := range b.decider.Ledger.DecideAll(c.ctx, jobs) {
 		if err != nil {
 			answers[at[k]].Err, first = err, cmp.Or(first, err)
 			continue
 		}
-		c.decided(outs[k])
-		answers[at[k]].Decision = outs[k].Decision
+		answers[at[k]].Decision = c.decided(outs[k])
 	}
 	return answers
 }

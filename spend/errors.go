@@ -5,6 +5,8 @@ import (
 	"fmt"
 
 	"github.com/brimgo/brim/internal/strictjson"
+	"github.com/brimgo/brim/spend/internal/decide"
+	"github.com/brimgo/brim/spend/internal/money"
 )
 
 // Errors of the caller. Nothing has changed. The ID of the request is still free, except after
@@ -13,36 +15,36 @@ import (
 var (
 	// ErrBudget is a mistake in a budget, a rule or an option, which [New] returns, or a limit that
 	// the budget does not allow; see [Budgets.SetLimits].
-	ErrBudget = errors.New("invalid budget")
+	ErrBudget = decide.ErrBudget
 	// ErrRequest is a mistake in the ID, account, tags, date, TTL or reason of a request, or in the
 	// name of a budget.
-	ErrRequest = errors.New("invalid request")
+	ErrRequest = decide.ErrRequest
 	// ErrAmount is an amount that must be positive and is not, that is no decimal
 	// number, that is finer than the unit of its budget, or that is too large to be
 	// counted exactly.
-	ErrAmount = errors.New("invalid amount")
+	ErrAmount = money.ErrAmount
 	// ErrCurrency is an unknown currency, or another currency than the budget's.
 	// Nothing is converted.
-	ErrCurrency = errors.New("wrong currency")
+	ErrCurrency = money.ErrCurrency
 	// ErrIDReused is an ID that the ledger knows from a request with another meaning. [Budgets.Get]
 	// tells the decision about that request. A new ID would decide, and pay, once more.
-	ErrIDReused = errors.New("ID was used for another request")
+	ErrIDReused = decide.ErrIDReused
 	// ErrUnknownSpend is a request about a spend that the ledger does not have, or has pruned, or a
 	// [Budgets.Get] of such an ID.
-	ErrUnknownSpend = errors.New("no such spend")
+	ErrUnknownSpend = decide.ErrUnknownSpend
 	// ErrHoldEnded is an increase, decrease, extension, capture or void of a hold that has ended
 	// before its TTL, or of a spend that was never held. A forced capture still takes the money
 	// after the end of a hold.
-	ErrHoldEnded = errors.New("hold has ended")
+	ErrHoldEnded = decide.ErrHoldEnded
 	// ErrHoldExpired is an increase, decrease, extension, capture or void of a hold after its TTL.
 	// A forced capture still takes the money.
-	ErrHoldExpired = errors.New("hold has expired")
+	ErrHoldExpired = decide.ErrHoldExpired
 	// ErrNotHeld is a capture or decrease of more than the hold has left. A forced capture still
 	// takes the money.
-	ErrNotHeld = errors.New("more than is held")
+	ErrNotHeld = decide.ErrNotHeld
 	// ErrNotCaptured is a refund of more than was taken and not yet given back. A forced refund still
 	// gives it back.
-	ErrNotCaptured = errors.New("more than was captured")
+	ErrNotCaptured = decide.ErrNotCaptured
 )
 
 // BudgetError is a mistake in a [Budget], with its place. It is [ErrBudget], and the mistake may be
@@ -81,6 +83,4 @@ func notCurrency(code string) error {
 	return fmt.Errorf("%w: %.8q is not an ISO 4217 code with a minor unit; write it like EUR, or USD:8 for a scale of 8 decimal places", ErrCurrency, code)
 }
 
-func requestErr(format string, args ...any) error {
-	return fmt.Errorf("spend: %w: "+format, append([]any{ErrRequest}, args...)...)
-}
+func requestErr(format string, args ...any) error { return decide.BadRequest(format, args...) }

@@ -3,6 +3,7 @@ package spend
 import (
 	"context"
 	"iter"
+	"math"
 )
 
 // ExportOptions adjust [Budgets.Export]. A nil *ExportOptions means all defaults.
@@ -24,44 +25,51 @@ func (b *Budgets) Export(ctx context.Context, o *ExportOptions) iter.Seq2[Entry,
 }
 
 func (b *Budgets) export(ctx context.Context, o *ExportOptions) iter.Seq2[Entry, error] {
+	first, after := "", Entry{} // the account of after, if there is one
+	if o != nil && o.After.Name != "" {
+		key, err := b.key(o.After.Name)
+		if err == nil && o.After.Budget != b.main.Name {
+			err = requestErr("After is of budget %.64q and the export of %q", o.After.Budget, b.main.Name)
+		}
+		if err != nil {
+			return failed(err)
+		}
+		first, after = key, o.After
+	}
 	return func(yield func(Entry, error) bool) {
-		// list yields the entries of an account, and reports whether to go on.
-		list := func(account string, before Entry) bool {
-			for e, err := range b.history(ctx, account, &HistoryOptions{Before: before}) {
+		for key, err := range b.keys(ctx, first) {
+			if err != nil {
+				yield(Entry{}, err)
+				return
+			}
+			for e, err := range b.entries(ctx, key, after, math.MaxInt) {
 				if !yield(e, err) || err != nil {
-					return false
-				}
-			}
-			return true
-		}
-		after := ""
-		if o != nil && o.After.Name != "" {
-			key, err := b.main.key(o.After.Name)
-			if err == nil && o.After.Budget != b.main.Name {
-				err = requestErr("After is of budget %.64q and the export of %q", o.After.Budget, b.main.Name)
-			}
-			if err != nil {
-				yield(Entry{}, err)
-				return
-			}
-			if after = key; !list(o.After.Name, o.After) {
-				return
-			}
-		}
-		for {
-			keys, next, err := b.ledger.Accounts(ctx, b.main.prefix(), after, 0, historyPage)
-			if err != nil {
-				yield(Entry{}, err)
-				return
-			}
-			for _, key := range keys {
-				if !list(accountOf(key).Name, Entry{}) {
 					return
 				}
 			}
-			if after = next; after == "" {
+			after = Entry{}
+		}
+	}
+}
+
+// keys iterates over first, if it is not empty, and over the accounts of the main budget after it.
+func (b *Budgets) keys(ctx context.Context, first string) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		if first != "" && !yield(first, nil) {
+			return
+		}
+		for after, more := first, true; more; more = after != "" {
+			keys, next, err := b.decider.Ledger.Accounts(ctx, b.main.Prefix(), after, 0, historyPage)
+			if err != nil {
+				yield("", err)
 				return
 			}
+			for _, key := range keys {
+				if !yield(key, nil) {
+					return
+				}
+			}
+			after = next
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"iter"
+	"math"
 	"time"
 
 	"github.com/brimgo/brim/spend/ledger"
@@ -69,40 +70,48 @@ func (b *Budgets) History(ctx context.Context, account string, o *HistoryOptions
 }
 
 func (b *Budgets) history(ctx context.Context, account string, o *HistoryOptions) iter.Seq2[Entry, error] {
+	if o == nil {
+		o = &HistoryOptions{}
+	}
+	key, err := b.key(account)
+	if err == nil && (o.Limit < 0 || o.Before.Seq < 0) {
+		err = requestErr("a history's Limit and Before cannot be negative")
+	}
+	if err != nil {
+		return failed(err)
+	}
+	return b.entries(ctx, key, o.Before, cmp.Or(o.Limit, math.MaxInt))
+}
+
+func failed(err error) iter.Seq2[Entry, error] {
+	return func(yield func(Entry, error) bool) { yield(Entry{}, err) }
+}
+
+// entries iterates over up to limit entries of an account that are older than before, or over the
+// newest.
+func (b *Budgets) entries(ctx context.Context, key string, before Entry, limit int) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
-		if o == nil {
-			o = &HistoryOptions{}
+		var at ledger.Position
+		if before.Seq > 0 {
+			at = ledger.Position{At: before.At.UnixMicro(), Seq: before.Seq}
 		}
-		key, err := b.main.key(account)
-		if err == nil && (o.Limit < 0 || o.Before.Seq < 0) {
-			err = requestErr("a history's Limit and Before cannot be negative")
-		}
-		var before ledger.Position
-		if o.Before.Seq > 0 {
-			before = ledger.Position{At: o.Before.At.UnixMicro(), Seq: o.Before.Seq}
-		}
-		for left := o.Limit; err == nil; {
-			n := historyPage
-			if o.Limit > 0 {
-				n = min(n, left)
-			}
-			var entries []ledger.Entry
-			if entries, err = b.ledger.History(ctx, key, before, n); err != nil {
-				break
+		for left := limit; left > 0; {
+			n := min(historyPage, left)
+			entries, err := b.decider.Ledger.History(ctx, key, at, n)
+			if err != nil {
+				yield(Entry{}, err)
+				return
 			}
 			for i := range entries {
 				if !yield(newEntry(&entries[i]), nil) {
 					return
 				}
+				at = ledger.Position{At: entries[i].At, Seq: entries[i].Seq}
 			}
-			left -= len(entries)
-			if len(entries) < n || o.Limit > 0 && left == 0 {
+			if left -= len(entries); len(entries) < n {
 				return
 			}
-			last := entries[len(entries)-1]
-			before = ledger.Position{At: last.At, Seq: last.Seq}
 		}
-		yield(Entry{}, err)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"iter"
 	"time"
 
+	"github.com/brimgo/brim/spend/internal/decide"
 	"github.com/brimgo/brim/store"
 )
 
@@ -148,47 +149,35 @@ func (b *Budgets) iterate(ctx context.Context, method string, entries func(conte
 	}
 }
 
-// decided calls the hooks for a decision.
-func (c *call) decided(d *decided) {
+// decide lets the ledger decide act, and calls the hooks.
+func (b *Budgets) decide(c *call, act *decide.Action) (Decision, error) {
+	job, out := b.decider.Job(act)
+	if err := b.decider.Ledger.Decide(c.ctx, job); err != nil {
+		return Decision{}, err
+	}
+	return c.decided(out), nil
+}
+
+// decided calls the hooks for a decision, and returns it.
+func (c *call) decided(out *decide.Outcome) Decision {
+	d := newDecision(&out.Answer)
 	for _, h := range c.hooks {
 		if h.Decision != nil {
-			h.Decision(c.ctx, c.Call, d.Decision)
+			h.Decision(c.ctx, c.Call, d)
 		}
 	}
-	c.held(d.holds)
-	c.ahead = max(c.ahead, d.ahead)
+	c.held(out.Holds)
+	c.ahead = max(c.ahead, out.Ahead)
+	return d
 }
 
 // held calls the hooks for changes of holds.
-func (c *call) held(holds []Hold) {
+func (c *call) held(holds []decide.Hold) {
 	for _, h := range c.hooks {
-		for i := range holds {
+		for _, x := range holds {
 			if h.Hold != nil {
-				h.Hold(c.ctx, c.Call, holds[i])
+				h.Hold(c.ctx, c.Call, Hold{Budget: accountOf(x.Account).Budget, Amount: Money(x.Amount), Expired: x.Expired})
 			}
 		}
 	}
-}
-
-// decided is the place of a decision that the ledger has made, and of that which hooks hear of it.
-type decided struct {
-	Decision
-	holds []Hold
-	ahead time.Duration
-}
-
-// holdsIn adds the changes of an account's holds to list.
-func (a *account) holdsIn(list []Hold) []Hold {
-	for i := range a.added {
-		e := &a.added[i]
-		h := Hold{Budget: accountOf(a.key).Budget, Amount: Money{e.Held, e.Currency}, Expired: e.Kind == kindExpire}
-		switch {
-		case h.Expired:
-			h.Amount.Minor = -e.Held
-		case e.Held <= 0 || e.Kind == kindExtend:
-			continue
-		}
-		list = append(list, h)
-	}
-	return list
 }

@@ -9,6 +9,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/brimgo/brim/spend/internal/decide"
+	"github.com/brimgo/brim/spend/internal/figures"
 )
 
 // TestKinds walks the descriptions of the kinds. A rule of a kind needs the fields that its
@@ -39,9 +42,9 @@ func TestKinds(t *testing.T) {
 		t.Fatalf("rules have the fields %q; the test has values of %q", written, fields)
 	}
 	used := make(map[string]bool)
-	for k := leaky; int(k) < len(kinds); k++ {
-		d := &kinds[k]
-		read := func(rule map[string]string) (*checkedBudget, error) {
+	for k := figures.Leaky; int(k) < len(figures.Kinds); k++ {
+		d := &figures.Kinds[k]
+		read := func(rule map[string]string) (*decide.Plan, error) {
 			text := `{"budget":"b","currency":"EUR","rules":[{`
 			for i, field := range slices.Sorted(maps.Keys(rule)) {
 				if i > 0 {
@@ -54,13 +57,17 @@ func TestKinds(t *testing.T) {
 				return nil, err
 			}
 			if again, err := json.Marshal(b); err != nil {
-				t.Errorf("%s: %v is read and cannot be written: %s, %v", d.name, rule, again, err)
+				t.Errorf("%s: %v is read and cannot be written: %s, %v", d.Name, rule, again, err)
 			}
-			return b.check()
+			checked, err := b.check()
+			if err != nil {
+				return nil, err
+			}
+			return checked.Plans[""], nil
 		}
-		needs := append([]string{"name", d.limit}, d.needs...)
+		needed := append([]string{"name", d.Limit}, needs(k)...)
 		base := make(map[string]string)
-		for _, field := range needs {
+		for _, field := range needed {
 			base[field] = values[field][0]
 		}
 		for _, field := range fields {
@@ -69,34 +76,34 @@ func TestKinds(t *testing.T) {
 				rule["period"] = `"month"` // it has no effect on others
 			}
 			before, err := read(rule)
-			if err != nil || before.Rules[0].kind != k {
-				t.Fatalf("%s: %v, %v", d.name, before, err)
+			if err != nil || before.Rules[0].Kind != k {
+				t.Fatalf("%s: %v, %v", d.Name, before, err)
 			}
-			if slices.Contains(needs, field) {
+			if slices.Contains(needed, field) {
 				without := maps.Clone(base)
 				delete(without, field)
-				if got, err := read(without); err == nil && got.Rules[0].kind == k {
-					t.Errorf("%s: a rule without %s", d.name, field)
+				if got, err := read(without); err == nil && got.Rules[0].Kind == k {
+					t.Errorf("%s: a rule without %s", d.Name, field)
 				}
 			}
 			rule[field] = values[field][1]
-			if !k.takes(field) {
+			if !takes(k, field) {
 				_, err := read(rule)
 				mistake := &BudgetError{}
-				if errors.As(err, &mistake); len(mistake.Path) != 3 || mistake.Path[2] != field && !slices.Contains(needs, fmt.Sprint(mistake.Path[2])) {
-					t.Errorf("%s: a rule that has %s: %v; want a mistake in that field, or in one that it contradicts", d.name, field, err)
+				if errors.As(err, &mistake); len(mistake.Path) != 3 || mistake.Path[2] != field && !slices.Contains(needed, fmt.Sprint(mistake.Path[2])) {
+					t.Errorf("%s: a rule that has %s: %v; want a mistake in that field, or in one that it contradicts", d.Name, field, err)
 				}
 				continue
 			}
 			used[field] = true
 			after, err := read(rule)
 			if err != nil {
-				t.Errorf("%s: %s is refused: %v", d.name, field, err)
+				t.Errorf("%s: %s is refused: %v", d.Name, field, err)
 				continue
 			}
-			changed, noEffect := after.fingerprints[0] != before.fingerprints[0], k == count && slices.Contains(anchorFields, field)
-			if want := same[field] == "" && field != d.limit && !noEffect; changed != want {
-				t.Errorf("%s: another %s changes the fingerprint: %v; want %v", d.name, field, changed, want)
+			changed, noEffect := after.Fingerprints[0] != before.Fingerprints[0], k == figures.Count && slices.Contains(anchorFields, field)
+			if want := same[field] == "" && field != d.Limit && !noEffect; changed != want {
+				t.Errorf("%s: another %s changes the fingerprint: %v; want %v", d.Name, field, changed, want)
 			}
 		}
 	}

@@ -1,14 +1,13 @@
 package spend
 
 import (
-	"cmp"
 	"context"
 	"fmt"
-	"slices"
-	"strings"
 	"time"
 
-	"github.com/brimgo/brim/spend/ledger"
+	"github.com/brimgo/brim/spend/internal/decide"
+	"github.com/brimgo/brim/spend/internal/figures"
+	"github.com/brimgo/brim/spend/internal/money"
 )
 
 // LimitsRequest gives an account limits of its own, by [Budgets.SetLimits].
@@ -51,14 +50,14 @@ type RuleLimit struct {
 func (b *Budgets) SetLimits(ctx context.Context, r LimitsRequest) (_ Decision, err error) {
 	c := b.begin(ctx, "set_limits")
 	defer c.end(&err)
-	act, err := b.newUpkeep(kindLimits, r.ID, r.Account)
+	act, err := b.newUpkeep(figures.KindLimits, r.ID, r.Account)
 	if err != nil {
 		return Decision{}, err
 	}
 	if len(r.Limits) == 0 {
 		return Decision{}, requestErr("the request sets no limit")
 	}
-	act.tags = make(map[string]string)
+	act.Tags = make(map[string]string)
 	for _, l := range r.Limits {
 		if l.Amount, err = b.inUnit(l.Amount); err != nil {
 			return Decision{}, err
@@ -66,13 +65,14 @@ func (b *Budgets) SetLimits(ctx context.Context, r LimitsRequest) (_ Decision, e
 		if err := l.check(); err != nil {
 			return Decision{}, err
 		}
-		if _, twice := act.tags[l.Rule]; twice {
+		if _, twice := act.Tags[l.Rule]; twice {
 			return Decision{}, requestErr("two limits are of rule %q", l.Rule)
 		}
-		act.limits = append(act.limits, l)
-		act.tags[l.Rule] = l.text()
+		limit := decide.Limit{Rule: l.Rule, Amount: money.Money(l.Amount), Until: l.Until, Default: l.Default, Add: l.Add}
+		act.Limits = append(act.Limits, limit)
+		act.Tags[l.Rule] = limit.Text()
 	}
-	act.content = b.contentOf(act)
+	b.decider.Seal(act)
 	return b.decide(&c, act)
 }
 
@@ -91,68 +91,21 @@ func (l *RuleLimit) check() error {
 	return nil
 }
 
-// allow returns an error if the budget does not allow the limit. Rules may have changed since the
-// request was sent for the first time, so only its first decision asks.
-func (b *checkedBudget) allow(l *RuleLimit) error {
-	i := slices.IndexFunc(b.Rules, func(r Rule) bool { return r.name == l.Rule })
-	if i < 0 {
-		return fmt.Errorf("spend: %w: budget %q has no rule %q", ErrBudget, b.Name, l.Rule)
-	}
-	r := &b.Rules[i]
-	switch {
-	case l.Default:
-	case l.Amount.Currency != r.limit.Currency:
-		return fmt.Errorf("spend: %w: the limit is in %.8q and rule %q in %q", ErrCurrency, l.Amount.Currency, l.Rule, r.limit.Currency)
-	case l.Amount.Minor > r.most():
-		return fmt.Errorf("spend: %w: the limit is %v; rule %q allows an account at most %v (see Rule.AtMost)",
-			ErrBudget, l.Amount, l.Rule, Money{r.most(), r.limit.Currency})
-	}
-	return nil
-}
-
-// text describes the limit in an entry.
-func (l *RuleLimit) text() string {
-	if l.Default {
-		return "default"
-	}
-	s := l.Amount.String() // of a number of spends, the number alone
-	if l.Add {
-		s = "add " + s
-	}
-	if !l.Until.IsZero() {
-		s += " until " + l.Until.UTC().Format(time.RFC3339Nano)
-	}
-	return s
-}
-
 // Limits returns the account's own limits that are in force or will be, in the order of their
 // rules. A rule has up to two: one with an end, and then one without. It writes nothing.
 func (b *Budgets) Limits(ctx context.Context, account string) (_ []RuleLimit, err error) {
 	c := b.begin(ctx, "limits")
 	defer c.end(&err)
-	key, err := b.main.key(account)
+	key, err := b.key(account)
 	if err != nil {
 		return nil, err
 	}
-	list := new([]RuleLimit)
-	err = b.view(c.ctx, &action{keys: []string{key}}, func(t *attempt) error {
-		*list = nil
-		for _, u := range t.accounts[0].tallies {
-			own := t.accounts[0].ownLimit(u.rule.name)
-			in := func(n int64) Money { return Money{n, u.rule.limit.Currency} }
-			if own.raises(t.accounts[0].time) {
-				*list = append(*list, RuleLimit{Rule: own.rule, Amount: in(own.raised), Until: time.UnixMicro(own.until).UTC()})
-			}
-			if own.set {
-				*list = append(*list, RuleLimit{Rule: own.rule, Amount: in(own.amount)})
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		return nil, err
+	limits, err := b.decider.Limits(c.ctx, key)
+	var list []RuleLimit
+	for _, l := range limits {
+		list = append(list, RuleLimit{Rule: l.Rule, Amount: Money(l.Amount), Until: l.Until})
 	}
-	return *list, nil
+	return list, err
 }
 
 // FreezeRequest freezes, unfreezes or mends an account.
@@ -168,19 +121,19 @@ type FreezeRequest struct {
 // A frozen account that is frozen again has the new reason. The ledger keeps an entry of kind
 // freeze, whose Tags have the reason. Retries and errors are those of [Budgets.Charge].
 func (b *Budgets) Freeze(ctx context.Context, r FreezeRequest) (Decision, error) {
-	return b.sendFreeze(ctx, kindFreeze, r)
+	return b.sendFreeze(ctx, figures.KindFreeze, r)
 }
 
 // Unfreeze ends [Budgets.Freeze]. An account that is not frozen stays as it is. The ledger keeps an
 // entry of kind unfreeze. Retries and errors are those of [Budgets.Charge].
 func (b *Budgets) Unfreeze(ctx context.Context, r FreezeRequest) (Decision, error) {
-	return b.sendFreeze(ctx, kindUnfreeze, r)
+	return b.sendFreeze(ctx, figures.KindUnfreeze, r)
 }
 
 func (b *Budgets) sendFreeze(ctx context.Context, kind string, r FreezeRequest) (_ Decision, err error) {
 	c := b.begin(ctx, kind)
 	defer c.end(&err)
-	if kind != kindUnfreeze && r.Reason == "" {
+	if kind != figures.KindUnfreeze && r.Reason == "" {
 		return Decision{}, requestErr("a %s needs a reason", kind)
 	}
 	act, err := b.newUpkeep(kind, r.ID, r.Account)
@@ -191,9 +144,9 @@ func (b *Budgets) sendFreeze(ctx context.Context, kind string, r FreezeRequest) 
 		return Decision{}, err
 	}
 	if r.Reason != "" {
-		act.tags = map[string]string{"reason": r.Reason}
+		act.Tags = map[string]string{"reason": r.Reason}
 	}
-	act.content = b.contentOf(act)
+	b.decider.Seal(act)
 	return b.decide(&c, act)
 }
 
@@ -205,139 +158,76 @@ func checkReason(reason string) error {
 }
 
 // newUpkeep returns an action on an account of the main budget that moves no money.
-func (b *Budgets) newUpkeep(kind, id, account string) (*action, error) {
+func (b *Budgets) newUpkeep(kind, id, account string) (*decide.Action, error) {
 	if err := checkID("ID", id); err != nil {
 		return nil, err
 	}
-	key, err := b.main.key(account)
+	key, err := b.key(account)
 	if err != nil {
 		return nil, err
 	}
-	return &action{kind: kind, id: id, keys: []string{key}, currency: b.main.Currency}, nil
+	return &decide.Action{Kind: kind, ID: id, Keys: []string{key}, Currency: b.main.Currency}, nil
 }
 
-// upkeep carries out SetLimits, SetPlan, Freeze, Unfreeze and Mend. An account has been loaded with
-// the rules of its new plan.
-func (t *attempt) upkeep() error {
-	a, tags := t.accounts[0], t.act.tags
-	switch t.act.kind {
-	case kindLimits:
-		tags = make(map[string]string)
-		for _, l := range t.act.limits {
-			if err := cmp.Or(a.sum(&l), a.budget.allow(&l)); err != nil {
-				return err
-			}
-			a.setLimit(&l)
-			tags[l.Rule] = l.text()
-		}
-		a.useLimits()
-		for _, u := range a.tallies {
-			if u.rule.kind == leaky {
-				u.leakBy(a.time)
-			}
-		}
-	case kindFreeze:
-		a.frozen = t.act.tags["reason"]
-	case kindUnfreeze:
-		a.frozen = ""
-	case kindMend:
-		if err := a.mend(t.clock); err != nil {
-			return err
-		}
-		t.now = a.time
-	}
-	return a.add(ledger.Entry{Kind: t.act.kind, RequestID: t.act.id, Tags: tags})
+// PlanRequest gives an account the rules of a plan, by [Budgets.SetPlan].
+type PlanRequest struct {
+	ID      string // of this request
+	Account string // in the main budget
+	Plan    string // one of [Budget.Plans]; empty for [Budget.Rules]
 }
 
-// sum replaces a limit that adds something by the sum.
-func (a *account) sum(l *RuleLimit) error {
-	i := slices.IndexFunc(a.tallies, func(u *tally) bool { return u.name == l.Rule })
-	if !l.Add || i < 0 {
-		return nil // allow tells that there is no such rule
+// SetPlan gives an account the rules of a plan. They judge its spends from this decision on, in every
+// process. No used amount is reset: a rule that both plans have, of one name and with the same window
+// and filter, goes on with its figures, also if the amount differs. A rule that is new to the account
+// begins as [Budget] tells. A rule that the new plan lacks keeps its figures for [Options.KeepIDs], in
+// case the account comes back. The account's own limits stay, each for the rule of its name.
+//
+// A plan that the budget lacks is [ErrBudget]. So is every later request about the account in a
+// process whose budget lacks the plan. The ledger keeps an entry of kind plan, whose Tags have the
+// plan. Retries and other errors are those of [Budgets.Charge].
+func (b *Budgets) SetPlan(ctx context.Context, r PlanRequest) (_ Decision, err error) {
+	c := b.begin(ctx, "set_plan")
+	defer c.end(&err)
+	act, err := b.newUpkeep(figures.KindPlan, r.ID, r.Account)
+	if err != nil {
+		return Decision{}, err
 	}
-	before := a.tallies[i].amounts.then
-	if !l.Until.IsZero() {
-		before = a.tallies[i].amounts.now
+	if r.Plan != "" && !validName(r.Plan) {
+		return Decision{}, requestErr("the name of a plan must be 1 to 64 bytes of UTF-8 without control characters")
 	}
-	n, fits := add(before, l.Amount.Minor)
-	if !fits || n < 0 {
-		return fmt.Errorf("spend: %w: the limit of rule %q is %v, and %v more would be below 0, or out of range",
-			ErrAmount, l.Rule, Money{before, l.Amount.Currency}, l.Amount)
-	}
-	l.Amount.Minor, l.Add = n, false
-	return nil
+	act.Tags = map[string]string{decide.PlanTag: r.Plan}
+	b.decider.Seal(act)
+	return b.decide(&c, act)
 }
 
-// ownLimit is the account's own limits of one rule.
-type ownLimit struct {
-	rule   string
-	set    bool // amount is the limit
-	amount int64
-	until  int64 // raised is the limit before that time; 0, which is no time, if there is none
-	raised int64
+// Plan returns the plan of an account, or the empty string for the rules of the budget. It writes
+// nothing.
+func (b *Budgets) Plan(ctx context.Context, account string) (_ string, err error) {
+	c := b.begin(ctx, "plan")
+	defer c.end(&err)
+	key, err := b.key(account)
+	if err != nil {
+		return "", err
+	}
+	return b.decider.Plan(c.ctx, key)
 }
 
-// raises reports whether raised is the limit at a time.
-func (l *ownLimit) raises(now int64) bool { return l.until != 0 && now < l.until }
-
-// ownLimit returns the account's own limits of a rule.
-func (a *account) ownLimit(rule string) ownLimit {
-	if i, ok := a.findLimit(rule); ok {
-		return a.own[i]
-	}
-	return ownLimit{rule: rule}
+// Mend sets an account right whose time is ahead: it has decided under a clock that was wrong, and
+// since then its windows do not move. From Mend on the account goes by the ledger's clock again. An
+// account that is not ahead stays as it is.
+//
+// Mend makes no room beyond the rules:
+//   - Entries of the future count from now on, and so do later captures and refunds of their spends.
+//     The ledger keeps their dates.
+//   - A hold that has expired stays expired. A hold that is open keeps its end; [Budgets.Void] ends
+//     one that the wrong clock has put too far away.
+//   - A [Leaky] rule that has counted under the wrong clock is full, and leaks from now on.
+//   - Credits of before make no room in rules with a window. A further Credit does.
+//   - If [Budgets.Prune] has removed entries that a window of now needs, Mend is [ErrRequest].
+//
+// The At of later entries is not before that of the last one of the wrong clock. Dated tells when
+// they count. The ledger keeps an entry of kind mend, whose Tags have the reason. Retries and other
+// errors are those of [Budgets.Charge].
+func (b *Budgets) Mend(ctx context.Context, r FreezeRequest) (Decision, error) {
+	return b.sendFreeze(ctx, figures.KindMend, r)
 }
-
-func (a *account) findLimit(rule string) (int, bool) {
-	return slices.BinarySearchFunc(a.own, rule, func(l ownLimit, rule string) int { return strings.Compare(l.rule, rule) })
-}
-
-func (a *account) setLimit(l *RuleLimit) {
-	own := a.ownLimit(l.Rule)
-	switch {
-	case l.Default:
-		own = ownLimit{rule: l.Rule}
-	case l.Until.IsZero():
-		own.set, own.amount = true, l.Amount.Minor
-	default:
-		own.until, own.raised = ending(l.Until.UnixMicro()), l.Amount.Minor
-	}
-	i, ok := a.findLimit(l.Rule)
-	if !ok {
-		a.own = slices.Insert(a.own, i, own)
-	}
-	a.own[i] = own
-	if own == (ownLimit{rule: l.Rule}) {
-		a.own = slices.Delete(a.own, i, i+1)
-	}
-}
-
-// amounts is the limit of a rule in an account, as it changes with time.
-type amounts struct {
-	now   int64
-	until int64 // then takes the place of now at that time; maxTime if it never does
-	then  int64
-}
-
-// amounts returns the limit of a rule at the time of the account.
-func (a *account) amounts(r *Rule) amounts {
-	own := a.ownLimit(r.name)
-	usual := r.limit.Minor
-	if own.set {
-		usual = min(own.amount, r.most())
-	}
-	if !own.raises(a.time) {
-		return amounts{now: usual, until: maxTime, then: usual}
-	}
-	return amounts{now: min(own.raised, r.most()), until: own.until, then: usual}
-}
-
-// useLimits gives the rules the limits that they have at the time of the account.
-func (a *account) useLimits() {
-	for _, u := range a.tallies {
-		u.amounts = a.amounts(u.rule)
-	}
-}
-
-// most returns the largest limit that an account may have for the rule.
-func (r *Rule) most() int64 { return cmp.Or(r.atMost.Minor, r.limit.Minor) }

@@ -2,10 +2,9 @@ package spend
 
 import (
 	"context"
-	"fmt"
 	"time"
 
-	"github.com/brimgo/brim/spend/ledger"
+	"github.com/brimgo/brim/spend/internal/decide"
 )
 
 // Status is a spend as it is now: its amounts, and its state. A Status is a value and does not
@@ -34,39 +33,18 @@ type Lookup struct {
 	Spend *Status `json:"spend,omitempty"`
 }
 
-// status returns the spend, whose hold may have expired.
-func (sp *spend) status(expired bool) *Status {
-	s := &Status{ID: sp.id, State: "charged", Total: sp.money(sp.total), Tags: sp.tags}
-	for _, key := range sp.accounts {
-		s.Accounts = append(s.Accounts, accountOf(key))
+// newStatus returns a spend as callers see it.
+func newStatus(s *decide.Status) *Status {
+	out := &Status{
+		ID: s.ID, State: s.State, Total: Money(s.Total), Held: Money(s.Held), Captured: Money(s.Captured), Refunded: Money(s.Refunded), Tags: s.Tags,
 	}
-	taken := int64(0)
-	spent := expired && sp.spends && sp.ended == ""
-	for _, p := range sp.parts {
-		taken += p.takenBy(spent)
+	for _, key := range s.Accounts {
+		out.Accounts = append(out.Accounts, accountOf(key))
 	}
-	s.Captured, s.Refunded = sp.money(taken), sp.money(taken-sp.refundable(spent))
-	held := sp.held()
-	if sp.expires != 0 {
-		s.ExpiresAt = time.UnixMicro(sp.expires).UTC()
-		switch {
-		case sp.ended == kindCancel:
-			held = 0
-		case sp.ended == kindCapture:
-			s.State = "captured"
-		case sp.ended == kindVoid:
-			s.State = "voided"
-		case sp.ended == kindExpire || expired:
-			s.State, held = "expired", 0
-		default:
-			s.State = "held"
-		}
+	if s.ExpiresAt != 0 {
+		out.ExpiresAt = time.UnixMicro(s.ExpiresAt).UTC()
 	}
-	if sp.ended == kindCancel {
-		s.State = "canceled"
-	}
-	s.Held = sp.money(held)
-	return s
+	return out
 }
 
 // Get returns the answer to an earlier request of any kind, also a decline, and the spend that it
@@ -78,72 +56,29 @@ func (b *Budgets) Get(ctx context.Context, id string) (_ Lookup, err error) {
 	if err := checkID("ID", id); err != nil {
 		return Lookup{}, err
 	}
-	out := new(Lookup)
-	job := &ledger.Job{Requests: []string{id}, SpendID: id, Run: func(snap ledger.Snapshot) (*ledger.Changes, error) {
-		*out = Lookup{ID: id}
-		r, err := snap.Request(id)
-		if err != nil {
-			return nil, err
-		}
-		if r == nil {
-			return nil, fmt.Errorf("spend: %w: its ID is unknown, or is older than KeepIDs", ErrUnknownSpend)
-		}
-		if out.Decision, err = replay(r); err != nil {
-			return nil, err
-		}
-		if r.Spend == nil {
-			return nil, nil
-		}
-		sp, err := decodeSpend(r.ID, r.Accounts, r.Spend)
-		if err != nil {
-			return nil, err
-		}
-		expired := false
-		for _, key := range r.Accounts {
-			stored, err := snap.Account(key)
-			if err != nil {
-				return nil, err
-			}
-			a := account{key: key, time: minTime}
-			if stored.State != nil {
-				if _, err := a.decode(stored.Rules, stored.State); err != nil {
-					return nil, err
-				}
-			}
-			a.time = max(a.time, snap.Now())
-			expired = expired || a.expired(sp)
-		}
-		out.Spend = sp.status(expired)
-		return nil, nil
-	}}
-	if err := b.ledger.View(c.ctx, job); err != nil {
+	answer, spend, err := b.decider.Get(c.ctx, id)
+	if err != nil {
 		return Lookup{}, err
 	}
-	return *out, nil
+	out := Lookup{ID: id, Decision: newDecision(&answer)}
+	if spend != nil {
+		out.Spend = newStatus(spend)
+	}
+	return out, nil
 }
 
 // Holds returns the open holds of an account, in the order of their expiry. It writes nothing.
 func (b *Budgets) Holds(ctx context.Context, account string) (_ []Status, err error) {
 	c := b.begin(ctx, "holds")
 	defer c.end(&err)
-	key, err := b.main.key(account)
+	key, err := b.key(account)
 	if err != nil {
 		return nil, err
 	}
-	list := new([]Status)
-	err = b.view(c.ctx, &action{keys: []string{key}}, func(t *attempt) error {
-		*list = nil
-		a := t.accounts[0]
-		held, _, err := a.holds(maxTime, unlimited)
-		for _, sp := range held {
-			if !a.expired(sp) {
-				*list = append(*list, *sp.status(false))
-			}
-		}
-		return err
-	})
-	if err != nil {
-		return nil, err
+	held, err := b.decider.OpenHolds(c.ctx, key)
+	var list []Status
+	for i := range held {
+		list = append(list, *newStatus(&held[i]))
 	}
-	return *list, nil
+	return list, err
 }

@@ -4,8 +4,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
-	"strconv"
 	"strings"
+
+	"github.com/brimgo/brim/spend/internal/money"
 )
 
 // Money is an amount in minor units of its currency: {1234, "EUR"} is 12.34
@@ -78,7 +79,7 @@ func parseMinor(s string, places int) (int64, error) {
 }
 
 func outOfRange(s string, places int) error {
-	return fmt.Errorf("%.40q is out of range; the largest amount is %s", s, decimal(math.MaxInt64, places))
+	return fmt.Errorf("%.40q is out of range; the largest amount is %s", s, money.Decimal(math.MaxInt64, places))
 }
 
 // In returns the same amount in the same currency with another scale, or without
@@ -93,7 +94,7 @@ func (m Money) In(currency string) (Money, error) {
 		return Money{}, unknownCurrency(m.Currency)
 	case !ok:
 		return Money{}, unknownCurrency(currency)
-	case isoCode(m.Currency) != isoCode(currency):
+	case money.ISO(m.Currency) != money.ISO(currency):
 		return Money{}, fmt.Errorf("spend: %w: %.8q is not converted to %.8q", ErrCurrency, m.Currency, currency)
 	}
 	n := m.Minor
@@ -105,50 +106,29 @@ func (m Money) In(currency string) (Money, error) {
 	}
 	for ; from < to; from++ {
 		if n > math.MaxInt64/10 || n < math.MinInt64/10 {
-			return Money{}, fmt.Errorf("spend: %w: %v is out of range in %s; %s", ErrAmount, m, currency, largest(currency))
+			return Money{}, fmt.Errorf("spend: %w: %v is out of range in %s; %s", ErrAmount, m, currency, money.Largest(currency))
 		}
 		n *= 10
 	}
 	return Money{n, currency}, nil
 }
 
-// largest names the largest amount of a currency.
-func largest(currency string) string {
-	return fmt.Sprint("the largest amount is ", Money{math.MaxInt64, currency})
-}
+// MinorUnits returns the number of decimal places of a currency's minor unit by
+// ISO 4217: 0 for JPY, 2 for EUR, 3 for KWD. It returns false for a code that is
+// not on the list, and for a code without a minor unit, such as gold.
+//
+// A code with a scale, as [Money] describes it, has the places of its scale: 8
+// for USD:8.
+func MinorUnits(code string) (places int, ok bool) { return money.Places(code) }
 
 // Decimal returns the amount without its currency and with all decimal places of
 // the currency: "12.34", "0.05", or "1234" for JPY. An unknown currency has no
 // decimal places.
-func (m Money) Decimal() string {
-	places, _ := MinorUnits(m.Currency)
-	return decimal(m.Minor, places)
-}
-
-func decimal(n int64, places int) string {
-	digits := strconv.FormatInt(n, 10)
-	sign := ""
-	if n < 0 {
-		sign, digits = "-", digits[1:]
-	}
-	if places == 0 {
-		return sign + digits
-	}
-	if len(digits) <= places {
-		digits = strings.Repeat("0", places-len(digits)+1) + digits
-	}
-	point := len(digits) - places
-	return sign + digits[:point] + "." + digits[point:]
-}
+func (m Money) Decimal() string { return money.Money(m).Decimal() }
 
 // String returns the amount with its currency: "12.34 EUR". The decimal places
 // tell the scale, so it is left out: "0.00000315 USD".
-func (m Money) String() string {
-	if m.Currency == "" {
-		return m.Decimal()
-	}
-	return m.Decimal() + " " + isoCode(m.Currency)
-}
+func (m Money) String() string { return money.Money(m).String() }
 
 // Add returns m + n. The error is [ErrCurrency] if the currencies or their scales
 // differ, and [ErrAmount] if the sum is out of range.
@@ -156,9 +136,9 @@ func (m Money) Add(n Money) (Money, error) {
 	if m.Currency != n.Currency {
 		return Money{}, fmt.Errorf("spend: %w: %.8q and %.8q cannot be added", ErrCurrency, m.Currency, n.Currency)
 	}
-	sum, ok := add(m.Minor, n.Minor)
+	sum, ok := money.Add(m.Minor, n.Minor)
 	if !ok {
-		return Money{}, fmt.Errorf("spend: %w: the sum is out of range; %s", ErrAmount, largest(m.Currency))
+		return Money{}, fmt.Errorf("spend: %w: the sum is out of range; %s", ErrAmount, money.Largest(m.Currency))
 	}
 	return Money{sum, m.Currency}, nil
 }
@@ -166,15 +146,9 @@ func (m Money) Add(n Money) (Money, error) {
 // Sub returns m - n, with the errors of Add.
 func (m Money) Sub(n Money) (Money, error) {
 	if n.Minor == math.MinInt64 {
-		return Money{}, fmt.Errorf("spend: %w: the difference is out of range; %s", ErrAmount, largest(m.Currency))
+		return Money{}, fmt.Errorf("spend: %w: the difference is out of range; %s", ErrAmount, money.Largest(m.Currency))
 	}
 	return m.Add(Money{-n.Minor, n.Currency})
-}
-
-// add returns a + b, and false if the sum overflows.
-func add(a, b int64) (sum int64, ok bool) {
-	sum = a + b
-	return sum, (sum > a) == (b > 0)
 }
 
 // moneyJSON is the JSON form of Money. The amount is a string, because many JSON

@@ -1,16 +1,16 @@
 package spend
 
 import (
-	"bytes"
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/binary"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"time"
 
+	"github.com/brimgo/brim/spend/internal/decide"
+	"github.com/brimgo/brim/spend/internal/figures"
 	"github.com/brimgo/brim/store"
 )
 
@@ -153,7 +153,7 @@ type RefundRequest struct {
 // have been decided. Send the same request again to learn the decision. Any
 // other error means that nothing changed.
 func (b *Budgets) Charge(ctx context.Context, r Request) (Decision, error) {
-	return b.sendCharge(ctx, kindSpend, r, nil)
+	return b.sendCharge(ctx, figures.KindSpend, r, nil)
 }
 
 // Authorize holds the amount if every rule agrees. Held money counts from now on, like spent
@@ -163,16 +163,16 @@ func (b *Budgets) Charge(ctx context.Context, r Request) (Decision, error) {
 // is decided like others, and [Count] rules count it; a [Leaky] rule takes it always. It holds
 // nothing, so nothing expires. Retries and errors are those of [Budgets.Charge].
 func (b *Budgets) Authorize(ctx context.Context, r Request) (Decision, error) {
-	return b.sendCharge(ctx, kindAuthorize, r, nil)
+	return b.sendCharge(ctx, figures.KindAuthorize, r, nil)
 }
 
 // UpTo charges or holds the largest part of the amount that every rule approves, in whole minor
 // units, if that is Least or more. [Decision.Amount] tells it. If even Least does not fit, UpTo
 // declines, and RetryAfter is that of Least. Retries and errors are those of [Budgets.Charge].
 func (b *Budgets) UpTo(ctx context.Context, r UpToRequest) (Decision, error) {
-	kind := kindSpend
+	kind := figures.KindSpend
 	if r.Hold {
-		kind = kindAuthorize
+		kind = figures.KindAuthorize
 	}
 	return b.sendCharge(ctx, kind, r.Request, &r.Least)
 }
@@ -185,7 +185,7 @@ func (b *Budgets) UpTo(ctx context.Context, r UpToRequest) (Decision, error) {
 // To bring usage from a table of your own, record each of its rows with its date, under an ID made
 // from the key of the row: then it may be sent again. Bring its open holds by a forced Authorize.
 func (b *Budgets) Record(ctx context.Context, r Request) (Decision, error) {
-	return b.sendCharge(ctx, kindRecord, r, nil)
+	return b.sendCharge(ctx, figures.KindRecord, r, nil)
 }
 
 // Increase holds more money on an open hold if every rule agrees. A [PerTransaction] rule judges
@@ -194,7 +194,7 @@ func (b *Budgets) Record(ctx context.Context, r Request) (Decision, error) {
 // tells it. Retries and errors are those of [Budgets.Charge]; further errors are [ErrUnknownSpend],
 // [ErrHoldEnded] and [ErrHoldExpired].
 func (b *Budgets) Increase(ctx context.Context, r IncreaseRequest) (Decision, error) {
-	return b.sendFollowUp(ctx, action{kind: kindIncrease, id: r.ID, spendID: r.HoldID}, r.Amount, r.Least)
+	return b.sendFollowUp(ctx, decide.Action{Kind: figures.KindIncrease, ID: r.ID, SpendID: r.HoldID}, r.Amount, r.Least)
 }
 
 // Capture takes money from a hold, its oldest part first. Captured money keeps
@@ -207,7 +207,7 @@ func (b *Budgets) Increase(ctx context.Context, r IncreaseRequest) (Decision, er
 // [SpendOnExpiry]. Retries and other errors are those of [Budgets.Charge]; a further error is
 // [ErrUnknownSpend].
 func (b *Budgets) Capture(ctx context.Context, r CaptureRequest) (Decision, error) {
-	act := action{kind: kindCapture, id: r.ID, spendID: r.HoldID, final: r.Final, force: r.Force}
+	act := decide.Action{Kind: figures.KindCapture, ID: r.ID, SpendID: r.HoldID, Final: r.Final, Force: r.Force}
 	return b.sendFollowUp(ctx, act, r.Amount)
 }
 
@@ -216,20 +216,20 @@ func (b *Budgets) Capture(ctx context.Context, r CaptureRequest) (Decision, erro
 // ends it. An amount above the rest of the hold is [ErrNotHeld]. Retries and other errors are those
 // of [Budgets.Increase].
 func (b *Budgets) Decrease(ctx context.Context, r DecreaseRequest) (Decision, error) {
-	return b.sendFollowUp(ctx, action{kind: kindDecrease, id: r.ID, spendID: r.HoldID}, r.Amount)
+	return b.sendFollowUp(ctx, decide.Action{Kind: figures.KindDecrease, ID: r.ID, SpendID: r.HoldID}, r.Amount)
 }
 
 // Extend lets a hold live for its TTL from now on, if it would not live longer anyway, and changes
 // the fate of the money at the expiry if OnExpiry is set. The held money keeps its dates. Retries
 // and errors are those of [Budgets.Increase].
 func (b *Budgets) Extend(ctx context.Context, r ExtendRequest) (Decision, error) {
-	return b.sendFollowUp(ctx, action{kind: kindExtend, id: r.ID, spendID: r.HoldID, ttl: r.TTL, onExpiry: r.OnExpiry}, Money{})
+	return b.sendFollowUp(ctx, decide.Action{Kind: figures.KindExtend, ID: r.ID, SpendID: r.HoldID, TTL: r.TTL, OnExpiry: decide.Expiry(r.OnExpiry)}, Money{})
 }
 
 // Void ends a hold and releases the rest of it. Retries and errors are those of
 // [Budgets.Increase].
 func (b *Budgets) Void(ctx context.Context, r VoidRequest) (Decision, error) {
-	return b.sendFollowUp(ctx, action{kind: kindVoid, id: r.ID, spendID: r.HoldID}, Money{})
+	return b.sendFollowUp(ctx, decide.Action{Kind: figures.KindVoid, ID: r.ID, SpendID: r.HoldID}, Money{})
 }
 
 // Refund gives money back to the accounts of a spend. An amount above the
@@ -242,27 +242,7 @@ func (b *Budgets) Void(ctx context.Context, r VoidRequest) (Decision, error) {
 // excess counts as a [Budgets.Credit] with the tags and the amount of the spend, dated now. A spend
 // that Prune has removed cannot be refunded. Send a Credit instead.
 func (b *Budgets) Refund(ctx context.Context, r RefundRequest) (Decision, error) {
-	return b.sendFollowUp(ctx, action{kind: kindRefund, id: r.ID, spendID: r.SpendID, force: r.Force}, r.Amount)
-}
-
-// action is a request of any kind, checked.
-type action struct {
-	kind         string
-	id           string
-	spendID      string   // of the spend to change; empty for a new spend
-	keys         []string // accounts of a new spend; the first is Request.Account
-	amount       int64
-	least        int64 // of UpTo or Increase; otherwise 0
-	currency     string
-	tags         map[string]string
-	varying      []string // names of tags that are no part of the content
-	backdated    bool     // the money counts from dated, and not from now
-	dated        int64    // of a record, or of a forced authorization
-	ttl          time.Duration
-	onExpiry     Expiry
-	final, force bool
-	limits       []RuleLimit
-	content      []byte // see [Budgets.contentOf]
+	return b.sendFollowUp(ctx, decide.Action{Kind: figures.KindRefund, ID: r.ID, SpendID: r.SpendID, Force: r.Force}, r.Amount)
 }
 
 const (
@@ -286,9 +266,9 @@ func (b *Budgets) sendCharge(ctx context.Context, kind string, r Request, least 
 	switch {
 	case least != nil:
 		method = "up_to"
-	case kind == kindSpend:
+	case kind == figures.KindSpend:
 		method = "charge"
-	case kind == kindAuthorize && r.Forced:
+	case kind == figures.KindAuthorize && r.Forced:
 		method = "authorize_forced"
 	}
 	c := b.begin(ctx, method)
@@ -301,7 +281,7 @@ func (b *Budgets) sendCharge(ctx context.Context, kind string, r Request, least 
 }
 
 // charging checks r, and returns the action that the ledger decides.
-func (b *Budgets) charging(kind string, r Request, least *Money) (*action, error) {
+func (b *Budgets) charging(kind string, r Request, least *Money) (*decide.Action, error) {
 	if err := checkID("ID", r.ID); err != nil {
 		return nil, err
 	}
@@ -313,18 +293,18 @@ func (b *Budgets) charging(kind string, r Request, least *Money) (*action, error
 		return nil, err
 	}
 	if least != nil {
-		if act.least, err = b.leastOf(act, *least); err != nil {
+		if act.Least, err = b.leastOf(act, *least); err != nil {
 			return nil, err
 		}
 	}
-	act.content = b.contentOf(act)
+	b.decider.Seal(act)
 	return act, nil
 }
 
 // leastOf returns the least amount of UpTo or Increase, in the unit of the action.
-func (b *Budgets) leastOf(act *action, least Money) (int64, error) {
+func (b *Budgets) leastOf(act *decide.Action, least Money) (int64, error) {
 	least, err := b.inUnit(least)
-	amount := Money{act.amount, act.currency}
+	amount := Money{act.Amount, act.Currency}
 	switch {
 	case err != nil:
 		return 0, err
@@ -338,54 +318,71 @@ func (b *Budgets) leastOf(act *action, least Money) (int64, error) {
 
 // newCharge checks r except for the ID. The action holds copies, because a
 // decision may still run after its caller has left.
-func (b *Budgets) newCharge(kind string, r Request) (*action, error) {
+func (b *Budgets) newCharge(kind string, r Request) (*decide.Action, error) {
 	amount, err := b.inUnit(r.Amount)
 	if err != nil {
 		return nil, err
 	}
-	act := &action{kind: kind, id: r.ID, amount: amount.Minor, currency: amount.Currency, tags: maps.Clone(r.Tags), varying: r.Varying}
-	if kind == kindAuthorize {
-		act.ttl, act.force, act.onExpiry = r.TTL, r.Forced, cmp.Or(r.OnExpiry, ReleaseOnExpiry)
-	}
-	if (kind == kindRecord || act.force) && !r.Dated.IsZero() {
-		if !storable(r.Dated) {
-			return nil, requestErr("Dated is in the year %d; %s", r.Dated.Year(), storableYears)
-		}
-		act.backdated, act.dated = true, r.Dated.UnixMicro()
+	act, err := newAction(kind, r, amount)
+	if err != nil {
+		return nil, err
 	}
 	accounts := append([]Account{{b.main.Name, r.Account}}, r.Also...)
 	if len(accounts) > maxAccounts {
 		return nil, requestErr("the request names %d accounts; at most %d are decided together", len(accounts), maxAccounts)
 	}
 	for _, account := range accounts {
-		budget, err := b.find(account.Budget)
-		if err != nil {
+		if err := b.addAccount(act, account); err != nil {
 			return nil, err
 		}
-		switch {
-		case budget.Currency != act.currency:
-			return nil, fmt.Errorf("spend: %w: the amount is in %.8q and budget %q in %q",
-				ErrCurrency, act.currency, budget.Name, budget.Currency)
-		case budget.leaky && act.amount > store.MaxAmount:
-			return nil, fmt.Errorf("spend: %w: %v; budget %q has a Leaky rule, which counts up to 2^53 minor units: %v",
-				ErrAmount, amount, budget.Name, Money{store.MaxAmount, budget.Currency})
-		}
-		key, err := budget.key(account.Name)
-		if err != nil {
-			return nil, err
-		}
-		if slices.Contains(act.keys, key) {
-			return nil, requestErr("the request names an account twice")
-		}
-		act.keys = append(act.keys, key)
 	}
-	if act.amount < 0 || act.amount == 0 && kind != kindAuthorize {
+	if act.Amount < 0 || act.Amount == 0 && kind != figures.KindAuthorize {
 		return nil, fmt.Errorf("spend: %w: %v; it must be positive", ErrAmount, r.Amount)
 	}
-	if err := cmp.Or(checkTTL(act.ttl), checkExpiry(act.onExpiry)); err != nil {
+	if err := cmp.Or(checkTTL(act.TTL), checkExpiry(act.OnExpiry)); err != nil {
 		return nil, err
 	}
-	return act, cmp.Or(checkTags(act.tags), checkVarying(act.varying))
+	return act, cmp.Or(checkTags(act.Tags), checkVarying(act.Varying))
+}
+
+// newAction returns the action of r without its accounts.
+func newAction(kind string, r Request, amount Money) (*decide.Action, error) {
+	act := &decide.Action{Kind: kind, ID: r.ID, Amount: amount.Minor, Currency: amount.Currency, Tags: maps.Clone(r.Tags), Varying: r.Varying}
+	if kind == figures.KindAuthorize {
+		act.TTL, act.Force, act.OnExpiry = r.TTL, r.Forced, decide.Expiry(cmp.Or(r.OnExpiry, ReleaseOnExpiry))
+	}
+	if (kind == figures.KindRecord || act.Force) && !r.Dated.IsZero() {
+		if !storable(r.Dated) {
+			return nil, requestErr("Dated is in the year %d; %s", r.Dated.Year(), storableYears)
+		}
+		act.Backdated, act.Dated = true, r.Dated.UnixMicro()
+	}
+	return act, nil
+}
+
+// addAccount adds an account to an action that has its amount.
+func (b *Budgets) addAccount(act *decide.Action, account Account) error {
+	budget, err := b.decider.Find(account.Budget)
+	if err != nil {
+		return err
+	}
+	switch {
+	case budget.Currency != act.Currency:
+		return fmt.Errorf("spend: %w: the amount is in %.8q and budget %q in %q",
+			ErrCurrency, act.Currency, budget.Name, budget.Currency)
+	case act.Amount > store.MaxAmount && budget.Leaky():
+		return fmt.Errorf("spend: %w: %v; budget %q has a Leaky rule, which counts up to 2^53 minor units: %v",
+			ErrAmount, Money{act.Amount, act.Currency}, budget.Name, Money{store.MaxAmount, budget.Currency})
+	}
+	key, err := keyOf(budget, account.Name)
+	if err != nil {
+		return err
+	}
+	if slices.Contains(act.Keys, key) {
+		return requestErr("the request names an account twice")
+	}
+	act.Keys = append(act.Keys, key)
+	return nil
 }
 
 // storable reports whether a time of a request is in the range of the times of brim: up to 2^53
@@ -406,8 +403,8 @@ func checkTTL(ttl time.Duration) error {
 	return nil
 }
 
-func checkExpiry(e Expiry) error {
-	if e > SpendOnExpiry {
+func checkExpiry(e decide.Expiry) error {
+	if e > decide.SpendOnExpiry {
 		return requestErr("OnExpiry is %d; it must be ReleaseOnExpiry, SpendOnExpiry, or 0", e)
 	}
 	return nil
@@ -436,112 +433,105 @@ func checkVarying(tags []string) error {
 func validTag(tag string) bool { return tag != "" && len(tag) <= maxTag && validText(tag) }
 
 // sendFollowUp decides a request about an earlier spend.
-func (b *Budgets) sendFollowUp(ctx context.Context, act action, amount Money, least ...Money) (_ Decision, err error) {
-	c := b.begin(ctx, act.kind)
+func (b *Budgets) sendFollowUp(ctx context.Context, act decide.Action, amount Money, least ...Money) (_ Decision, err error) {
+	c := b.begin(ctx, act.Kind)
 	defer c.end(&err)
-	if err := cmp.Or(checkTTL(act.ttl), checkExpiry(act.onExpiry), checkID("ID", act.id)); err != nil {
-		return Decision{}, err
-	}
 	field := "HoldID"
-	if act.kind == kindRefund {
+	if act.Kind == figures.KindRefund {
 		field = "SpendID"
 	}
-	if err := checkID(field, act.spendID); err != nil {
+	err = cmp.Or(checkTTL(act.TTL), checkExpiry(act.OnExpiry), checkID("ID", act.ID), checkID(field, act.SpendID))
+	if err == nil && act.Kind != figures.KindVoid && act.Kind != figures.KindExtend {
+		err = b.setAmount(&act, amount)
+	}
+	for _, m := range least {
+		if err == nil && m != (Money{}) {
+			act.Least, err = b.leastOf(&act, m)
+		}
+	}
+	if err != nil {
 		return Decision{}, err
 	}
-	if act.kind != kindVoid && act.kind != kindExtend {
-		if amount, err = b.inUnit(amount); err != nil {
-			return Decision{}, err
-		}
-		if amount.Minor < 0 || amount.Minor == 0 && !act.final {
-			zero := ""
-			if act.kind == kindCapture {
-				zero = ", or zero with Final"
-			}
-			return Decision{}, fmt.Errorf("spend: %w: %v; it must be positive%s", ErrAmount, amount, zero)
-		}
-		if amount.Minor > store.MaxAmount && b.anyLeaky() {
-			return Decision{}, fmt.Errorf("spend: %w: %v; a budget has a Leaky rule, which counts up to 2^53 minor units: %v",
-				ErrAmount, amount, Money{store.MaxAmount, amount.Currency})
-		}
-		if _, ok := MinorUnits(amount.Currency); !ok {
-			return Decision{}, unknownCurrency(amount.Currency)
-		}
-	}
-	act.amount, act.currency = amount.Minor, amount.Currency
-	for _, m := range least {
-		if m == (Money{}) {
-			continue
-		}
-		if act.least, err = b.leastOf(&act, m); err != nil {
-			return Decision{}, err
-		}
-	}
-	act.content = b.contentOf(&act)
+	b.decider.Seal(&act)
 	return b.decide(&c, &act)
 }
 
-func (b *Budgets) anyLeaky() bool {
-	for _, budget := range b.all {
-		if budget.leaky {
-			return true
+// setAmount checks the amount of a request about an earlier spend, and gives it to the action.
+func (b *Budgets) setAmount(act *decide.Action, amount Money) error {
+	amount, err := b.inUnit(amount)
+	if err != nil {
+		return err
+	}
+	if amount.Minor < 0 || amount.Minor == 0 && !act.Final {
+		zero := ""
+		if act.Kind == figures.KindCapture {
+			zero = ", or zero with Final"
+		}
+		return fmt.Errorf("spend: %w: %v; it must be positive%s", ErrAmount, amount, zero)
+	}
+	if amount.Minor > store.MaxAmount {
+		for _, budget := range b.decider.Budgets {
+			if budget.Leaky() {
+				return fmt.Errorf("spend: %w: %v; a budget has a Leaky rule, which counts up to 2^53 minor units: %v",
+					ErrAmount, amount, Money{store.MaxAmount, amount.Currency})
+			}
 		}
 	}
-	return false
+	if _, ok := MinorUnits(amount.Currency); !ok {
+		return unknownCurrency(amount.Currency)
+	}
+	act.Amount, act.Currency = amount.Minor, amount.Currency
+	return nil
 }
 
-// contentOf returns the content of a request as the ledger keeps it, to tell apart two requests
-// with one ID: its digest, and the lifetime of its hold.
-func (b *Budgets) contentOf(act *action) []byte {
-	content := act.digest()
-	if act.kind == kindAuthorize || act.kind == kindExtend {
-		content = binary.AppendVarint(content, cmp.Or(act.ttl, b.holdTTL).Microseconds())
-	}
-	return content
+// Credit notes money that came in and is no refund of a spend: a payment to the card, a salary, a
+// reward. It is never declined, also not by a frozen account. It ignores TTL and Dated: a credit is
+// dated now.
+//
+// A rule with [Rule.CountsCredits] counts the credit if the credit passes the filters of the rule.
+// It counts at most the used amount that the rule has at that moment. The rest makes no room, now
+// or later. From a [Leaky] rule, the counted part drains units. In a [Calendar] or [Lifetime] rule
+// it lowers Used, and a later refund lowers Used further, never below 0. If the periods of a
+// Calendar rule begin at another time, in another zone, the rule counts the spends of the period
+// anew and no credit of before.
+//
+// Retries and errors are those of [Budgets.Charge]. The ID begins no spend: a credit cannot be
+// refunded.
+func (b *Budgets) Credit(ctx context.Context, r Request) (Decision, error) {
+	return b.sendCharge(ctx, figures.KindCredit, r, nil)
 }
 
-// repeats reports whether a request with this content was the same. A request without a TTL means
-// the default, which may have been another one when the request was sent first.
-func (act *action) repeats(content []byte) bool {
-	return bytes.Equal(content, act.content) || act.ttl == 0 && bytes.HasPrefix(content, act.content[:digestSize])
-}
-
-// digestSize is the number of bytes of a digest.
-const digestSize = 16
-
-// digest identifies the meaning of the request, but for the lifetime of its hold: the order of Also
-// and tags without a value change nothing.
-func (act *action) digest() []byte {
-	b := make([]byte, 0, 256)
-	part := func(s string) {
-		b = binary.BigEndian.AppendUint64(b, uint64(len(s)))
-		b = append(b, s...)
+// Cancel undoes the Charge, Authorize, UpTo or Record with an ID, and needs no other content of it
+// than its account, in the main budget. Call it if the deadline of a request has passed without an
+// answer. It makes no difference whether the request was decided, is in flight elsewhere, or was
+// never sent: after Cancel its ID holds and spends nothing for [Options.KeepIDs] from now on.
+// Whoever sends the request afterwards is declined, with [Decision.Canceled] set. If [Budgets.Prune]
+// has removed the ID of an old spend, Cancel does not find that spend: it goes on counting.
+//
+// Cancel releases the money that the request holds, with its increases, and gives back the money
+// that was taken, at the date of the spend. [Count] rules without [Rule.CountsVoids] do not count the
+// spend any more.
+// [Decision.Amount] is the sum.
+//
+// Money that has moved all the same is still taken: by a forced Capture of the ID, and, if the
+// request began no spend before its cancellation, by a Record or a forced Authorize with the ID.
+//
+// A Cancel that is sent again returns the first decision, with Replayed set. A request of another
+// account is [ErrRequest]. The ID of a request that was approved and began no spend, such as an
+// increase, is [ErrIDReused]. Other errors are those of [Budgets.Charge].
+func (b *Budgets) Cancel(ctx context.Context, id, account string) (_ Decision, err error) {
+	c := b.begin(ctx, "cancel")
+	defer c.end(&err)
+	act, err := b.newUpkeep(figures.KindCancel, id, account)
+	if err != nil {
+		return Decision{}, err
 	}
-	part(act.kind)
-	part(act.spendID)
-	part(fmt.Sprint(len(act.keys), act.amount, act.final, act.force))
-	part(act.currency)
-	if act.backdated {
-		part(fmt.Sprint("dated ", act.dated))
-	}
-	if act.onExpiry != 0 {
-		part(fmt.Sprint("expiry ", act.onExpiry))
-	}
-	if act.least > 0 {
-		part(fmt.Sprint("least ", act.least))
-	}
-	if len(act.keys) > 0 {
-		part(act.keys[0]) // Account
-		for _, key := range slices.Sorted(slices.Values(act.keys[1:])) {
-			part(key)
+	act.SpendID = id
+	for range 3 { // the accounts of a spend never change, so the second attempt locks all of them
+		var d Decision
+		if d, err = b.decide(&c, act); !errors.Is(err, decide.ErrAuthorizing) {
+			return d, err
 		}
 	}
-	for _, tag := range slices.Sorted(maps.Keys(act.tags)) {
-		if act.tags[tag] != "" && !slices.Contains(act.varying, tag) {
-			part(tag)
-			part(act.tags[tag])
-		}
-	}
-	sum := sha256.Sum256(b)
-	return slices.Clone(sum[:digestSize])
+	return Decision{}, fmt.Errorf("spend: %w: the request is being decided; cancel it again", store.ErrUnavailable)
 }

@@ -1,14 +1,10 @@
-package spend
+package money
 
 import "strings"
 
-// MinorUnits returns the number of decimal places of a currency's minor unit by
-// ISO 4217: 0 for JPY, 2 for EUR, 3 for KWD. It returns false for a code that is
-// not on the list, and for a code without a minor unit, such as gold.
-//
-// A code with a scale, as [Money] describes it, has the places of its scale: 8
-// for USD:8.
-func MinorUnits(code string) (places int, ok bool) {
+// Places returns the number of decimal places of a currency's minor unit, or those of its scale. It
+// returns false for a code that is not on the list, and for a code without a minor unit.
+func Places(code string) (places int, ok bool) {
 	iso, scale, scaled := strings.Cut(code, ":")
 	places, ok = isoPlaces(iso)
 	if !ok || !scaled {
@@ -35,8 +31,8 @@ func isoPlaces(code string) (places int, ok bool) {
 	return 0, false
 }
 
-// isoCode returns the code without its scale.
-func isoCode(code string) string {
+// ISO returns the code without its scale.
+func ISO(code string) string {
 	iso, _, _ := strings.Cut(code, ":")
 	return iso
 }

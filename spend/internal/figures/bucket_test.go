@@ -1,4 +1,4 @@
-package spend
+package figures
 
 import (
 	"math/rand/v2"
@@ -8,9 +8,9 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// TestLeakyRoom compares the room in a bucket with the decisions of package store, for levels whose
+// TestRoom compares the room in a bucket with the decisions of package store, for levels whose
 // difference to the capacity is rounded up or down to another whole number.
-func TestLeakyRoom(t *testing.T) {
+func TestRoom(t *testing.T) {
 	first, err := seed.New()
 	if err != nil {
 		t.Fatal(err)
@@ -31,7 +31,7 @@ func TestLeakyRoom(t *testing.T) {
 	up, down := 0, 0
 	for _, st := range states {
 		fits := func(n int64) bool { return st.Level+st.Held+float64(n) <= st.Capacity }
-		n := leakyRoom(st)
+		n := room(st)
 		if !fits(n) || fits(n+1) {
 			t.Fatalf("level %v, held %v of %v: room for %d; that fits: %t, and one more: %t",
 				st.Level, st.Held, st.Capacity, n, fits(n), fits(n+1))

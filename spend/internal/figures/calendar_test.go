@@ -1,4 +1,4 @@
-package spend
+package figures
 
 import (
 	"slices"
@@ -170,15 +170,15 @@ func TestPeriods(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			r := Calendar("r", Money{1, "EUR"}, c.period, zone).WeekStarting(c.week).DayStarting(c.clock)
+			r := Rule{Kind: Calendar, Period: c.period, Zone: zone, Anchor: Anchor{c.week, Midnight.Day, c.clock}}
 			if c.day != 0 {
-				r = r.MonthStarting(c.day)
+				r.Anchor.Day = c.day
 			}
 			at, err := time.Parse(time.RFC3339Nano, c.at)
 			if err != nil {
 				t.Fatal(err)
 			}
-			start, end := r.periodAt(at.UnixMicro())
+			start, end := r.PeriodAt(at.UnixMicro())
 			show := func(us int64) string { return time.UnixMicro(us).UTC().Format(time.RFC3339Nano) }
 			if show(start) != c.start || show(end) != c.end {
 				t.Errorf("the period is %s to %s; want %s to %s: %s", show(start), show(end), c.start, c.end, c.why)
@@ -203,12 +203,17 @@ var starts = [...]time.Duration{0, 30 * time.Minute, 150 * time.Minute, 23*time.
 func anchored(zone *time.Location) (rules []Rule) {
 	for _, p := range []Period{Day, Week, Month, Year} {
 		for _, clock := range starts {
-			r := Calendar("r", Money{1, "EUR"}, p, zone).DayStarting(clock)
+			r := Rule{Kind: Calendar, Period: p, Zone: zone, Anchor: Anchor{Midnight.Week, Midnight.Day, clock}}
 			switch p {
 			case Week:
-				rules = append(rules, r, r.WeekStarting(time.Sunday))
+				sundays := r
+				sundays.Anchor.Week = time.Sunday
+				rules = append(rules, r, sundays)
 			case Month:
-				rules = append(rules, r, r.MonthStarting(15), r.MonthStarting(29), r.MonthStarting(30), r.MonthStarting(31))
+				for _, day := range []int{Midnight.Day, 15, 29, 30, 31} {
+					r.Anchor.Day = day
+					rules = append(rules, r)
+				}
 			default:
 				rules = append(rules, r)
 			}
@@ -257,16 +262,16 @@ func TestPeriodsOfAnOracle(t *testing.T) {
 			days, latest = now, 0
 			for k := range rules {
 				r, last := &rules[k], &seen[k]
-				if c := slices.Index(starts[:], r.anchor.clock); now[c] == before[c] && us >= last.start {
+				if c := slices.Index(starts[:], r.Anchor.Clock); now[c] == before[c] && us >= last.start {
 					latest = max(latest, last.start)
 					continue
 				}
 				name := label(r, earliest)
-				start, end := r.periodAt(us)
+				start, end := r.PeriodAt(us)
 				if begun := last.name == "" || start < last.start; begun != (name != last.name) || end <= us ||
-					last.name != "" && begun && end != last.start || end-start > r.reach() {
+					last.name != "" && begun && end != last.start || end-start > r.Reach() {
 					t.Fatalf("%s, period %d from %+v: %v is in the period from %v to %v, before that from %v; by the oracle in those of %q and %q",
-						zone, r.period, r.anchor, at, time.UnixMicro(start).UTC(), time.UnixMicro(end).UTC(),
+						zone, r.Period, r.Anchor, at, time.UnixMicro(start).UTC(), time.UnixMicro(end).UTC(),
 						time.UnixMicro(last.start).UTC(), name, last.name)
 				}
 				last.start, last.name = start, name
@@ -279,14 +284,14 @@ func TestPeriodsOfAnOracle(t *testing.T) {
 // label names the period of a rule that a local time belongs to, by counting back day by day to one
 // on which a period starts.
 func label(r *Rule, local time.Time) string {
-	d := local.Add(-r.anchor.clock)
-	if r.period == Year {
+	d := local.Add(-r.Anchor.Clock)
+	if r.Period == Year {
 		return d.Format("2006")
 	}
 	for ; ; d = d.AddDate(0, 0, -1) {
 		last := d.AddDate(0, 0, 1).Day() == 1
-		if r.period == Day || r.period == Week && d.Weekday() == r.anchor.week ||
-			r.period == Month && (d.Day() == r.anchor.day || last && d.Day() < r.anchor.day) {
+		if r.Period == Day || r.Period == Week && d.Weekday() == r.Anchor.Week ||
+			r.Period == Month && (d.Day() == r.Anchor.Day || last && d.Day() < r.Anchor.Day) {
 			return d.Format(time.DateOnly)
 		}
 	}

@@ -1,40 +1,18 @@
-package spend
+package decide
 
 import (
 	"fmt"
 	"slices"
 
+	"github.com/brimgo/brim/spend/internal/figures"
+	"github.com/brimgo/brim/spend/internal/money"
 	"github.com/brimgo/brim/spend/ledger"
-)
-
-// Kinds of requests and of the entries that they cause.
-const (
-	kindSpend     = "spend"     // used rises
-	kindRecord    = "record"    // used rises, whatever the rules say
-	kindAuthorize = "authorize" // held rises
-	kindIncrease  = "increase"  // held rises
-	kindCapture   = "capture"   // held becomes used; used rises by money that was not held
-	kindRelease   = "release"   // held falls by the rest of a final capture
-	kindVoid      = "void"      // held falls
-	kindDecrease  = "decrease"  // held falls
-	kindExtend    = "extend"    // nothing changes but the expiry
-	kindExpire    = "expire"    // held falls
-	kindRefund    = "refund"    // used falls
-	kindCredit    = "credit"    // the used amount of rules that count credits falls
-	kindDecline   = "decline"   // nothing changes
-	kindLimits    = "limits"    // the account's own limits change
-	kindPlan      = "plan"      // the account has another set of rules
-	kindFreeze    = "freeze"    // the account declines from now on
-	kindUnfreeze  = "unfreeze"  // the account declines no longer
-	kindForget    = "forget"    // the figures of a retired rule are gone
-	kindMend      = "mend"      // the account goes by the clock again
-	kindCancel    = "cancel"    // held and used fall by all that a request has moved
 )
 
 // spend is the stored state of a spend from its authorization to its last
 // refund. Only decisions that hold all of its accounts change it.
 //
-// An expiry changes no spend. Each account knows by its time, and after a [Budgets.Mend] by its mends,
+// An expiry changes no spend. Each account knows by its time, and after a Mend by its mends,
 // whether a hold has expired. It leaves its part of an expired hold out of its sums, and adds the end
 // of the hold later, without the other accounts.
 type spend struct {
@@ -62,7 +40,16 @@ type part struct {
 }
 
 // money returns n minor units in the currency of the spend.
-func (sp *spend) money(n int64) Money { return Money{n, sp.currency} }
+func (sp *spend) money(n int64) money.Money { return money.Money{Minor: n, Currency: sp.currency} }
+
+// add returns the total of the spend with n more.
+func (sp *spend) add(n int64) (int64, error) {
+	total, ok := money.Add(sp.total, n)
+	if !ok {
+		return 0, fmt.Errorf("spend: %w: the spend's total would be out of range; %s", money.ErrAmount, money.Largest(sp.currency))
+	}
+	return total, nil
+}
 
 // seqIn returns the number of the part's entry in the account.
 func (sp *spend) seqIn(key string, p part) int64 { return p.seqs[slices.Index(sp.accounts, key)] }
@@ -71,10 +58,20 @@ func (sp *spend) seqIn(key string, p part) int64 { return p.seqs[slices.Index(sp
 func (sp *spend) dateIn(key string, p part) int64 { return p.dates[slices.Index(sp.accounts, key)] }
 
 // unborn reports whether the spend was canceled before it began, and has taken nothing since.
-func (sp *spend) unborn() bool { return sp.ended == kindCancel && sp.expires == 0 && sp.amount == 0 }
+func (sp *spend) unborn() bool {
+	return sp.ended == figures.KindCancel && sp.expires == 0 && sp.amount == 0
+}
 
 func (sp *spend) captured() bool {
 	return slices.ContainsFunc(sp.parts, func(p part) bool { return p.taken > 0 })
+}
+
+// pendingIn returns the number of spends that Count rules count in part i until the hold ends.
+func (sp *spend) pendingIn(i int) int64 {
+	if i == 0 && sp.pending {
+		return 1
+	}
+	return 0
 }
 
 // held returns the money that the hold still reserves.
@@ -102,34 +99,6 @@ func (sp *spend) refundable(spent bool) (n int64) {
 	return n
 }
 
-// expired reports whether the hold has expired in one of the accounts.
-func (t *attempt) expired() bool {
-	sp := t.spend
-	return sp.expires != 0 && sp.ended == "" && slices.ContainsFunc(t.accounts, func(a *account) bool { return a.expired(sp) })
-}
-
-// spent reports whether the expiry of the hold has spent the money.
-func (t *attempt) spent() bool { return t.spend.spends && t.expired() }
-
-// usable returns an error if the hold cannot be captured, increased or voided.
-func (t *attempt) usable() error {
-	sp := t.spend
-	expired := t.expired() || sp.ended == kindExpire // the latter if money was captured afterwards
-	switch {
-	case t.spent():
-		return fmt.Errorf("spend: %w, and the expiry spent the money; Refund gives a part back, and Record takes more", ErrHoldExpired)
-	case expired && t.act.kind != kindCapture:
-		return fmt.Errorf("spend: %w", ErrHoldExpired)
-	case expired:
-		return fmt.Errorf("spend: %w; to capture money that has been taken nevertheless, set Force", ErrHoldExpired)
-	case sp.ended != "":
-		return fmt.Errorf("spend: %w: a %s ended it", ErrHoldEnded, sp.ended)
-	case sp.expires == 0:
-		return fmt.Errorf("spend: %w: the amount was charged or recorded at once and never held", ErrHoldEnded)
-	}
-	return nil
-}
-
 // correct adds to an account an entry that corrects part i at the date of the
 // part.
 func (sp *spend) correct(a *account, i int, e ledger.Entry) error {
@@ -150,7 +119,7 @@ func (sp *spend) capture(accounts []*account, requestID string, n int64) (rest i
 			continue
 		}
 		for _, a := range accounts {
-			e := ledger.Entry{Kind: kindCapture, RequestID: requestID, Amount: k, Used: k, Held: -k, Expires: sp.expires, Spends: sp.spends}
+			e := ledger.Entry{Kind: figures.KindCapture, RequestID: requestID, Amount: k, Used: k, Held: -k, Expires: sp.expires, Spends: sp.spends}
 			if sp.pending {
 				e.Count, e.Pending = 1, -1
 			}
@@ -175,10 +144,8 @@ func (sp *spend) release(a *account, kind, requestID string) error {
 			continue
 		}
 		e := ledger.Entry{Kind: kind, RequestID: requestID, Amount: held, Held: -held, Expires: sp.expires, Spends: sp.spends}
-		if i == 0 && sp.pending {
-			e.Pending = -1
-		}
-		if kind == kindExpire && sp.spends {
+		e.Pending = -sp.pendingIn(i)
+		if kind == figures.KindExpire && sp.spends {
 			e.Used, e.Count = -e.Held, -e.Pending
 		}
 		if err := sp.correct(a, i, e); err != nil {
@@ -198,7 +165,7 @@ func (sp *spend) decrease(accounts []*account, requestID string, n int64) error 
 		}
 		for _, a := range accounts {
 			if err := sp.correct(a, i, ledger.Entry{
-				Kind: kindDecrease, RequestID: requestID, Amount: k, Held: -k, Expires: sp.expires, Spends: sp.spends,
+				Kind: figures.KindDecrease, RequestID: requestID, Amount: k, Held: -k, Expires: sp.expires, Spends: sp.spends,
 			}); err != nil {
 				return err
 			}
@@ -221,9 +188,9 @@ func (sp *spend) end(accounts []*account, kind, requestID string) error {
 		sp.parts[i].held = 0
 	}
 	sp.pending = false
-	sp.ended = kindCapture
+	sp.ended = figures.KindCapture
 	if !sp.captured() {
-		sp.ended = kindVoid
+		sp.ended = figures.KindVoid
 	}
 	return nil
 }
@@ -234,16 +201,13 @@ func (sp *spend) extend(accounts []*account, requestID string, later int64, spen
 		a.close(sp)
 		since := a.time
 		for i, p := range sp.parts {
-			pending := int64(0)
-			if i == 0 && sp.pending {
-				pending = 1
-			}
+			pending := sp.pendingIn(i)
 			since = min(since, sp.dateIn(a.key, p))
 			for _, e := range [...]ledger.Entry{
 				{Held: -p.held, Pending: -pending, Expires: sp.expires, Spends: sp.spends},
 				{Held: p.held, Pending: pending, Expires: later, Spends: spends},
 			} {
-				if e.Kind, e.RequestID = kindExtend, requestID; p.held > 0 {
+				if e.Kind, e.RequestID = figures.KindExtend, requestID; p.held > 0 {
 					if err := sp.correct(a, i, e); err != nil {
 						return err
 					}
@@ -265,7 +229,7 @@ func (sp *spend) refund(accounts []*account, requestID string, n int64, spent bo
 			continue
 		}
 		for _, a := range accounts {
-			if err := sp.correct(a, i, ledger.Entry{Kind: kindRefund, RequestID: requestID, Amount: k, Used: -k}); err != nil {
+			if err := sp.correct(a, i, ledger.Entry{Kind: figures.KindRefund, RequestID: requestID, Amount: k, Used: -k}); err != nil {
 				return err
 			}
 		}

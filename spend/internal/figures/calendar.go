@@ -1,11 +1,11 @@
-package spend
+package figures
 
 import "time"
 
-// Period is the length of a [Calendar] rule's periods.
+// Period is the length of the periods of a rule.
 type Period uint8
 
-// The periods of a [Calendar] rule.
+// The periods of rules.
 const (
 	Day Period = iota + 1
 	Week
@@ -13,15 +13,15 @@ const (
 	Year
 )
 
-// anchor tells when the periods of a rule begin.
-type anchor struct {
-	week  time.Weekday  // of the first day of a week
-	day   int           // of the month: the first day of a month, or its last where there is none
-	clock time.Duration // the local time at which periods begin on their first day
+// Anchor tells when the periods of a rule begin.
+type Anchor struct {
+	Week  time.Weekday  // of the first day of a week
+	Day   int           // of the month: the first day of a month, or its last where there is none
+	Clock time.Duration // the local time at which periods begin on their first day
 }
 
-// midnight is the anchor of a rule that names none.
-var midnight = anchor{week: time.Monday, day: 1}
+// Midnight is the Anchor of a rule that names none.
+var Midnight = Anchor{Week: time.Monday, Day: 1}
 
 // date is a local date.
 type date struct {
@@ -41,16 +41,16 @@ func (d date) utc() time.Time { return time.Date(d.year, d.month, d.day, 0, 0, 0
 
 // month returns the day on which a month starts that starts on that day where it has one. It
 // normalizes months that are out of range.
-func (a anchor) month(year int, month time.Month) date {
+func (a Anchor) month(year int, month time.Month) date {
 	last := date{year, month + 1, 0}.utc()
-	return date{last.Year(), last.Month(), min(a.day, last.Day())}
+	return date{last.Year(), last.Month(), min(a.Day, last.Day())}
 }
 
 // first returns the first date of the period that d is in.
-func (a anchor) first(p Period, d date) date {
+func (a Anchor) first(p Period, d date) date {
 	switch p {
 	case Week:
-		back := (int(d.utc().Weekday()) - int(a.week) + 7) % 7
+		back := (int(d.utc().Weekday()) - int(a.Week) + 7) % 7
 		return dateOf(date{d.year, d.month, d.day - back}.utc())
 	case Month:
 		if starts := a.month(d.year, d.month); starts.day <= d.day {
@@ -70,7 +70,7 @@ func (p Period) longest() time.Duration {
 }
 
 // next returns the first date of the period after the one that starts on d.
-func (a anchor) next(p Period, d date) date {
+func (a Anchor) next(p Period, d date) date {
 	switch p {
 	case Week:
 		d.day += 7
@@ -84,15 +84,15 @@ func (a anchor) next(p Period, d date) date {
 	return dateOf(d.utc())
 }
 
-// begins returns the first instant after which local time is never again before the anchor's time
+// begins returns the first instant after which local time is never again before the Anchor's time
 // of the date d.
 //
 // If clocks jump over that time, the instant lies after the jump. If clocks are set back across it,
 // the time comes, is left, and comes again. So begins looks at all stretches of time with one offset
 // around the day, and returns the end of the last that has a time before.
-func (a anchor) begins(d date, zone *time.Location) time.Time {
+func (a Anchor) begins(d date, zone *time.Location) time.Time {
 	const far = 50 * time.Hour // more than any offset from UTC and any jump
-	start := d.utc().Add(a.clock)
+	start := d.utc().Add(a.Clock)
 	end := start.Add(far)
 	begins := start.Add(-far)
 	for t := begins; t.Before(end); {
@@ -114,19 +114,19 @@ func (a anchor) begins(d date, zone *time.Location) time.Time {
 	return begins
 }
 
-// periodAt returns the start of the period that contains now, and the start of
+// PeriodAt returns the start of the period that contains now, and the start of
 // the next period. All times are microseconds since the Unix epoch.
-func (r *Rule) periodAt(now int64) (start, end int64) {
-	a := r.anchor
-	t := time.UnixMicro(now).In(r.zone)
+func (r *Rule) PeriodAt(now int64) (start, end int64) {
+	a := r.Anchor
+	t := time.UnixMicro(now).In(r.Zone)
 	_, offset := t.Zone()
-	local := t.UTC().Add(time.Duration(offset)*time.Second - a.clock) // a day of the rule is a date of this
-	d := a.first(r.period, dateOf(local))
-	start = a.begins(d, r.zone).UnixMicro()
+	local := t.UTC().Add(time.Duration(offset)*time.Second - a.Clock) // a day of the rule is a date of this
+	d := a.first(r.Period, dateOf(local))
+	start = a.begins(d, r.Zone).UnixMicro()
 	for start > now { // clocks will leave the date once more, so now belongs to an earlier period
 		before := date{d.year, d.month, d.day - 1}
-		d = a.first(r.period, dateOf(before.utc()))
-		start = a.begins(d, r.zone).UnixMicro()
+		d = a.first(r.Period, dateOf(before.utc()))
+		start = a.begins(d, r.Zone).UnixMicro()
 	}
-	return start, a.begins(a.next(r.period, d), r.zone).UnixMicro()
+	return start, a.begins(a.next(r.Period, d), r.Zone).UnixMicro()
 }

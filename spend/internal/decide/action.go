@@ -1,0 +1,115 @@
+package decide
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/brimgo/brim/spend/internal/figures"
+)
+
+// Action is a request of any kind, checked.
+type Action struct {
+	Kind      string
+	ID        string
+	SpendID   string   // of the spend to change; empty for a new spend
+	Keys      []string // accounts of a new spend; the first is Request.Account
+	Amount    int64
+	Least     int64 // of UpTo or Increase; otherwise 0
+	Currency  string
+	Tags      map[string]string
+	Varying   []string // names of tags that are no part of the content
+	Backdated bool     // the money counts from Dated, and not from now
+	Dated     int64    // of a record, or of a forced authorization
+	TTL       time.Duration
+	OnExpiry  Expiry
+	Final     bool
+	Force     bool
+	Limits    []Limit
+	Content   []byte // see [Decider.Seal]
+}
+
+// Expiry is the fate of held money at the end of its hold; 0 leaves it as it is.
+type Expiry uint8
+
+// The fates of held money.
+const (
+	ReleaseOnExpiry Expiry = iota + 1
+	SpendOnExpiry
+)
+
+// PlanTag is the tag of an entry of kind plan that has the plan's name.
+const PlanTag = "plan"
+
+// moves reports whether the action begins a spend of money that has moved already.
+func (act *Action) moves() bool {
+	return act.Kind == figures.KindRecord || act.Kind == figures.KindAuthorize && act.Force
+}
+
+// date returns the date at which the money of the action counts in an account.
+func (act *Action) date(a *account) int64 {
+	if act.Backdated {
+		return act.Dated
+	}
+	return a.time
+}
+
+// Seal gives the action its content, by which a ledger tells two requests with one ID apart: its
+// digest, and the lifetime of its hold.
+func (d *Decider) Seal(act *Action) {
+	act.Content = act.Digest()
+	if act.Kind == figures.KindAuthorize || act.Kind == figures.KindExtend {
+		act.Content = binary.AppendVarint(act.Content, cmp.Or(act.TTL, d.HoldTTL).Microseconds())
+	}
+}
+
+// repeats reports whether a request with this content was the same. A request without a TTL means
+// the default, which may have been another one when the request was sent first.
+func (act *Action) repeats(content []byte) bool {
+	return bytes.Equal(content, act.Content) || act.TTL == 0 && bytes.HasPrefix(content, act.Content[:digestSize])
+}
+
+// digestSize is the number of bytes of a digest.
+const digestSize = 16
+
+// Digest identifies the meaning of the request, but for the lifetime of its hold: the order of Also
+// and tags without a value change nothing.
+func (act *Action) Digest() []byte {
+	b := make([]byte, 0, 256)
+	part := func(s string) {
+		b = binary.BigEndian.AppendUint64(b, uint64(len(s)))
+		b = append(b, s...)
+	}
+	part(act.Kind)
+	part(act.SpendID)
+	part(fmt.Sprint(len(act.Keys), act.Amount, act.Final, act.Force))
+	part(act.Currency)
+	if act.Backdated {
+		part(fmt.Sprint("dated ", act.Dated))
+	}
+	if act.OnExpiry != 0 {
+		part(fmt.Sprint("expiry ", act.OnExpiry))
+	}
+	if act.Least > 0 {
+		part(fmt.Sprint("least ", act.Least))
+	}
+	if len(act.Keys) > 0 {
+		part(act.Keys[0]) // Account
+		for _, key := range slices.Sorted(slices.Values(act.Keys[1:])) {
+			part(key)
+		}
+	}
+	for _, tag := range slices.Sorted(maps.Keys(act.Tags)) {
+		if act.Tags[tag] != "" && !slices.Contains(act.Varying, tag) {
+			part(tag)
+			part(act.Tags[tag])
+		}
+	}
+	sum := sha256.Sum256(b)
+	return slices.Clone(sum[:digestSize])
+}

@@ -1,0 +1,86 @@
+package decide
+
+import (
+	"encoding/hex"
+	"testing"
+	"time"
+
+	"github.com/brimgo/brim/spend/internal/figures"
+	"github.com/brimgo/brim/spend/internal/money"
+)
+
+// TestDigest: every field of a request changes its digest, so that an ID cannot be used again for
+// another request. A ledger keeps the digest, so it never changes.
+func TestDigest(t *testing.T) {
+	first := func() *Action {
+		return &Action{
+			Kind: "k", SpendID: "s", Keys: []string{"a", "b"}, Amount: 5, Currency: "EUR",
+			Tags: map[string]string{"t": "v", "u": "w"},
+		}
+	}
+	seen := map[string]string{}
+	for _, c := range []struct {
+		name   string
+		change func(*Action)
+	}{
+		{"nothing", func(*Action) {}},
+		{"the kind", func(a *Action) { a.Kind = "l" }},
+		{"the spend", func(a *Action) { a.SpendID = "r" }},
+		{"text moved from the kind to the spend", func(a *Action) { a.Kind, a.SpendID = "", "ks" }},
+		{"the amount", func(a *Action) { a.Amount = 6 }},
+		{"the currency", func(a *Action) { a.Currency = "USD" }},
+		{"a date", func(a *Action) { a.Backdated = true }},
+		{"another date", func(a *Action) { a.Backdated, a.Dated = true, 2 }},
+		{"the least amount", func(a *Action) { a.Least = 1 }},
+		{"another least amount", func(a *Action) { a.Least = 2 }},
+		{"final", func(a *Action) { a.Final = true }},
+		{"force", func(a *Action) { a.Force = true }},
+		{"an account", func(a *Action) { a.Keys[1] = "c" }},
+		{"the order of accounts", func(a *Action) { a.Keys = []string{"b", "a"} }},
+		{"an account that becomes a tag", func(a *Action) { a.Keys, a.Tags = []string{"a"}, map[string]string{"b": "t", "v": "u"} }},
+		{"a tag", func(a *Action) { a.Tags = map[string]string{"t": "v", "x": "w"} }},
+		{"a value", func(a *Action) { a.Tags = map[string]string{"t": "v", "u": "x"} }},
+		{"text moved from a tag to its value", func(a *Action) { a.Tags = map[string]string{"t": "v", "": "uw"} }},
+	} {
+		act := first()
+		c.change(act)
+		digest := string(act.Digest())
+		if other, ok := seen[digest]; ok {
+			t.Errorf("a change of %s has the digest of a change of %s", c.name, other)
+		}
+		if seen[digest] = c.name; len(digest) != 16 {
+			t.Errorf("the digest has %d bytes, want 16", len(digest))
+		}
+	}
+	if got := hex.EncodeToString(first().Digest()); got != "6e09433002123b92bf5ce6882e7fc454" {
+		t.Errorf("the digest is %s; a stored one can no longer be compared", got)
+	}
+	credit := Action{Kind: figures.KindCredit, Keys: []string{"cards/a", "cards/b"}, Amount: 1, Currency: "EUR"}
+	if got := hex.EncodeToString(credit.Digest()); got != "4eb55190c2181b617ea4d9681c2a406e" {
+		t.Errorf("the digest of a credit is %s; a stored one can no longer be compared", got)
+	}
+	act := first()
+	act.ID = "another"
+	if seen[string(act.Digest())] != "nothing" {
+		t.Error("the ID changes the digest")
+	}
+}
+
+// TestLimitText: the text of a limit is a part of the digest of its request.
+func TestLimitText(t *testing.T) {
+	at := time.Date(2026, 3, 1, 12, 0, 0, 1000, time.UTC)
+	for _, c := range []struct {
+		limit Limit
+		want  string
+	}{
+		{Limit{Default: true}, "default"},
+		{Limit{Amount: money.Money{Minor: 500, Currency: "EUR"}}, "5.00 EUR"},
+		{Limit{Amount: money.Money{Minor: 5}}, "5"},
+		{Limit{Amount: money.Money{Minor: 500, Currency: "EUR"}, Until: at}, "5.00 EUR until 2026-03-01T12:00:00.000001Z"},
+		{Limit{Amount: money.Money{Minor: 5}, Until: at}, "5 until 2026-03-01T12:00:00.000001Z"},
+	} {
+		if got := c.limit.Text(); got != c.want {
+			t.Errorf("%+v: %q, want %q", c.limit, got, c.want)
+		}
+	}
+}

@@ -1,0 +1,239 @@
+package decide
+
+import (
+	"bytes"
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/brimgo/brim/spend/internal/book"
+	"github.com/brimgo/brim/spend/internal/figures"
+	"github.com/brimgo/brim/spend/internal/money"
+	"github.com/brimgo/brim/spend/ledger"
+	"github.com/brimgo/brim/store"
+)
+
+// Answer is a decision; see spend.Decision.
+type Answer struct {
+	Accounts   []string // keys of the accounts
+	At         int64
+	Approved   bool
+	Replayed   bool
+	Canceled   bool
+	Amount     money.Money
+	Remaining  []Usage
+	Declines   []Decline
+	Crossed    []Crossing
+	RetryAfter time.Duration
+	AtLeast    bool
+}
+
+// Usage is the figures of a rule in an account.
+type Usage struct {
+	Account int // index
+	figures.Usage
+}
+
+// Decline is a rule that refused, or an account that is frozen.
+type Decline struct {
+	Usage      int    // index of the rule's figures; -1 if an account is frozen
+	Account    int    // index of the account that is frozen
+	Frozen     string // why it is
+	RetryAfter time.Duration
+	AtLeast    bool
+}
+
+// Crossing is a share of a limit that the decision has crossed.
+type Crossing struct {
+	Usage int // index
+	Share int
+}
+
+// canceledContent is the content of a request that was canceled. It is no digest.
+var canceledContent = []byte(figures.KindCancel)
+
+func isCanceled(r *ledger.Request) bool { return bytes.Equal(r.Content, canceledContent) }
+
+// replay returns the answer to a request that is sent again. If the request was canceled, it is
+// declined.
+func replay(r *ledger.Request) (Answer, error) {
+	out, err := decodeAnswer(r)
+	if out.Replayed = true; isCanceled(r) {
+		out.Approved, out.Canceled, out.Amount, out.RetryAfter = false, true, money.Money{}, store.Never
+	}
+	return out, err
+}
+
+// The parts of a usage in an answer, beside its amounts.
+const (
+	isCount    = 1 << iota // its amounts are numbers of spends
+	hasTag                 // it has a tag and a value
+	hasGrows               // it has a GrowsAt
+	hasRest                // Remaining is not the rest of the limit
+	newAccount             // it is of another account than the usage before
+	newRule                // no usage before has the name of its rule
+	ofOthers               // it is of the values without sums of their own
+)
+
+// encode returns a decision in the form that the ledger keeps, for a
+// request that is sent again. The request has the accounts and the time of the decision.
+func (out *Answer) encode() []byte {
+	e := newEncoder()
+	e.Bool(out.Approved)
+	currency := out.Amount.Currency
+	for _, u := range out.Remaining {
+		currency = cmp.Or(currency, u.Currency) // all amounts of money have the same
+	}
+	e.String(currency)
+	e.Int(out.Amount.Minor)
+	e.Bool(out.Amount == money.Money{})
+	e.Int(int64(len(out.Remaining)))
+	account := 0
+	var names []string
+	for i := range out.Remaining {
+		u := &out.Remaining[i]
+		names = u.encode(e, account, names, out.At)
+		account = u.Account
+	}
+	e.Int(int64(len(out.Declines)))
+	for _, d := range out.Declines {
+		if d.Usage < 0 {
+			e.Int(int64(-1 - d.Account))
+			e.String(d.Frozen)
+			continue
+		}
+		e.Int(int64(d.Usage))
+		e.Int(int64(d.RetryAfter))
+		e.Bool(d.AtLeast)
+	}
+	if len(out.Declines) > 0 {
+		e.Int(int64(out.RetryAfter))
+		e.Bool(out.AtLeast)
+	}
+	e.Int(int64(len(out.Crossed)))
+	for _, c := range out.Crossed {
+		e.Int(int64(c.Usage))
+		e.Int(int64(c.Share))
+	}
+	return e.B
+}
+
+// encode writes a usage that follows others, the last of them of an account. It returns the names of
+// the rules of all of them.
+func (u *Usage) encode(e *book.Encoder, account int, names []string, at int64) []string {
+	name := slices.Index(names, u.Rule)
+	var has int64
+	for i, is := range [...]bool{ // in the order of the flags
+		u.Currency == "", u.Tag != "", !u.GrowsAt.IsZero(), u.Remaining != u.Limit-u.Used-u.Held,
+		u.Account != account, name < 0, u.Others,
+	} {
+		if is {
+			has |= 1 << i
+		}
+	}
+	e.Int(has)
+	if has&newAccount != 0 {
+		e.Int(int64(u.Account))
+	}
+	if has&newRule != 0 {
+		names = append(names, u.Rule)
+		e.String(u.Rule)
+	} else {
+		e.Int(int64(name))
+	}
+	if has&hasTag != 0 {
+		e.String(u.Tag)
+		e.String(u.Value)
+	}
+	for _, n := range [...]int64{u.Limit, u.Used, u.Held} {
+		e.Int(n)
+	}
+	if has&hasRest != 0 {
+		e.Int(u.Remaining)
+	}
+	if has&hasGrows != 0 {
+		e.Int(u.GrowsAt.UnixMicro() - at)
+	}
+	return names
+}
+
+// answerDecoder reads the answer to a request.
+type answerDecoder struct {
+	*book.Decoder
+	r *ledger.Request
+}
+
+func decodeAnswer(r *ledger.Request) (Answer, error) {
+	d := answerDecoder{book.NewDecoder("an answer", format, r.Answer), r}
+	out := Answer{Accounts: r.Accounts, At: r.At, Approved: d.Bool()}
+	currency := d.String()
+	if out.Amount = (money.Money{Minor: d.Int(), Currency: currency}); d.Bool() {
+		out.Amount = money.Money{}
+	}
+	account := 0
+	var names []string
+	for range d.Count() {
+		var u Usage
+		u, names = d.usage(account, names, currency)
+		account = u.Account
+		out.Remaining = append(out.Remaining, u)
+	}
+	for range d.Count() {
+		out.Declines = append(out.Declines, d.decline(len(out.Remaining)))
+	}
+	if len(out.Declines) > 0 {
+		out.RetryAfter, out.AtLeast = time.Duration(d.Int()), d.Bool()
+	}
+	for range d.Count() {
+		out.Crossed = append(out.Crossed, Crossing{d.index("rule", d.Int(), len(out.Remaining)), int(d.Int())})
+	}
+	return out, d.End()
+}
+
+// index returns i, which is the index of one of n. The index of one beyond them is damage.
+func (d *answerDecoder) index(kind string, i int64, n int) int {
+	if i < 0 || i >= int64(n) {
+		d.Damaged("an answer names %s %d of %d", kind, i, n)
+		return 0
+	}
+	return int(i)
+}
+
+func (d *answerDecoder) usage(account int, names []string, currency string) (u Usage, _ []string) {
+	has := d.Int()
+	if has < 0 || has >= 2*ofOthers {
+		d.Damaged("an answer has a rule with %#x", has)
+	}
+	if u.Account = account; has&newAccount != 0 {
+		u.Account = d.index("account", d.Int(), len(d.r.Accounts))
+	}
+	if has&newRule != 0 {
+		names = append(names, d.String())
+		u.Rule = names[len(names)-1]
+	} else if i := d.index("name", d.Int(), len(names)); i < len(names) {
+		u.Rule = names[i]
+	}
+	if has&hasTag != 0 {
+		u.Tag, u.Value = d.String(), d.String()
+	}
+	u.Others = has&ofOthers != 0
+	if u.Currency = currency; has&isCount != 0 {
+		u.Currency = ""
+	}
+	u.Limit, u.Used, u.Held = d.Int(), d.Int(), d.Int()
+	if u.Remaining = u.Limit - u.Used - u.Held; has&hasRest != 0 {
+		u.Remaining = d.Int()
+	}
+	if has&hasGrows != 0 {
+		u.GrowsAt = utc(d.r.At + d.Int())
+	}
+	return u, names
+}
+
+func (d *answerDecoder) decline(usages int) Decline {
+	i := d.Int()
+	if i < 0 {
+		return Decline{Account: d.index("account", -1-i, len(d.r.Accounts)), Usage: -1, RetryAfter: store.Never, Frozen: d.String()}
+	}
+	return Decline{Usage: d.index("rule", i, usages), RetryAfter: time.Duration(d.Int()), AtLeast: d.Bool()}
+}

@@ -1,0 +1,175 @@
+package decide
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/brimgo/brim/spend/internal/book"
+	"github.com/brimgo/brim/spend/internal/figures"
+	"github.com/brimgo/brim/spend/ledger"
+)
+
+// format is the first byte of all data that this package gives to a ledger.
+// Integers are varints, and strings begin with their length.
+const format = 4
+
+func newEncoder() *book.Encoder { return book.NewEncoder(format) }
+
+// stored returns the account in the form that the ledger keeps.
+func (a *account) stored() ledger.Account {
+	acc := ledger.Account{Key: a.key, Due: sooner(sooner(a.due, a.expiresAt()), ending(a.time+a.keepIDs))}
+	if a.pruned != minTime {
+		acc.Pruned = a.pruned
+	}
+	acc.Rules, acc.State = a.encode()
+	for _, u := range a.tallies {
+		if w, ok := u.Watch(a.time); ok && !slices.Contains(acc.Watch, w) {
+			acc.Watch = append(acc.Watch, w)
+		}
+	}
+	return acc
+}
+
+// encode returns the two parts in which a ledger stores an account. Rules has everything that most
+// decisions leave as it is. Times in state are differences, which are short.
+func (a *account) encode() (rules, state []byte) {
+	r, e := newEncoder(), newEncoder()
+	r.String(a.frozen)
+	r.String(a.plan)
+	r.String(a.currency)
+	r.Int(int64(len(a.mends)))
+	for _, m := range a.mends {
+		r.Int(m.date)
+		r.Int(m.top)
+		r.Int(m.seq)
+	}
+	r.Int(int64(len(a.own)))
+	for _, l := range a.own {
+		r.String(l.rule)
+		r.Bool(l.set)
+		r.Int(l.amount)
+		r.Int(l.until)
+		r.Int(l.raised)
+	}
+	e.Int(a.time)
+	e.Int(a.seq)
+	first := a.holdings.encode(e, a.time)
+	r.Int(int64(len(a.tallies) + len(a.unknown)))
+	for _, tallies := range [...][]*figures.Tally{a.tallies, a.unknown} {
+		for _, u := range tallies {
+			u.Encode(r, e, a.seq, a.time, first)
+		}
+	}
+	return r.B, e.B
+}
+
+// decode reads the account. All of its rules are unknown.
+func (a *account) decode(rules, state []byte) error {
+	r, d := book.NewDecoder("an account", format, rules), book.NewDecoder("an account", format, state)
+	a.frozen, a.plan, a.currency = r.String(), r.String(), r.String()
+	for range r.Count() {
+		a.mends = append(a.mends, mend{r.Int(), r.Int(), r.Int()})
+	}
+	for range r.Count() {
+		a.own = append(a.own, ownLimit{rule: r.String(), set: r.Bool(), amount: r.Int(), until: r.Int(), raised: r.Int()})
+	}
+	a.time, a.seq = d.Int(), d.Int()
+	first := a.holdings.decode(d, a.time)
+	for range r.Count() {
+		a.unknown = append(a.unknown, figures.Decode(r, d, a.seq, a.time, first))
+	}
+	return cmp.Or(r.End(), d.End())
+}
+
+// encode writes the ends of the holds of an account at a time. It returns the first of them, or the
+// time.
+func (h *holdings) encode(e *book.Encoder, now int64) (first int64) {
+	e.Int(int64(len(h.ends)))
+	first = now
+	before := now
+	for i, x := range h.ends {
+		if i == 0 {
+			first = x.at
+		}
+		e.Int(x.at - before)
+		e.Int(now - x.since)
+		e.Int(x.holds)
+		before = x.at
+	}
+	if e.Bool(h.next != 0); h.next != 0 {
+		e.Int(first - h.next)
+	}
+	return first
+}
+
+func (h *holdings) decode(d *book.Decoder, now int64) (first int64) {
+	first = now
+	before := now
+	for range d.Count() {
+		before += d.Int()
+		h.ends = append(h.ends, end{before, now - d.Int(), d.Int()})
+		first = h.ends[0].at
+	}
+	if d.Bool() {
+		h.next = first - d.Int()
+	}
+	return first
+}
+
+// ends are the kinds that end a hold, by number.
+var ends = []string{"", figures.KindCapture, figures.KindVoid, figures.KindExpire, figures.KindCancel}
+
+func (sp *spend) encode() []byte {
+	e := newEncoder()
+	e.String(sp.currency)
+	e.Int(sp.amount)
+	e.Int(sp.expires)
+	e.Int(sp.total - sp.amount)
+	e.Bool(sp.counted)
+	e.Bool(sp.pending)
+	e.Bool(sp.spends)
+	e.Int(int64(slices.Index(ends, sp.ended)))
+	e.Map(sp.tags)
+	e.Int(int64(len(sp.parts)))
+	for _, p := range sp.parts {
+		e.Int(p.held)
+		e.Int(p.taken)
+		e.Int(p.refunded)
+		before := sp.expires
+		for i, seq := range p.seqs {
+			e.Int(seq)
+			e.Int(p.dates[i] - before) // the dates are mostly equal
+			before = p.dates[i]
+		}
+	}
+	return e.B
+}
+
+func decodeSpend(id string, accounts []string, b []byte) (*spend, error) {
+	d := book.NewDecoder("a spend", format, b)
+	sp := &spend{
+		id: id, accounts: accounts,
+		currency: d.String(), amount: d.Int(), expires: d.Int(), total: d.Int(), counted: d.Bool(), pending: d.Bool(), spends: d.Bool(),
+	}
+	sp.total += sp.amount
+	if n := d.Int(); n >= 0 && n < int64(len(ends)) {
+		sp.ended = ends[n]
+	} else {
+		d.Damaged("a hold has the end %d", n)
+	}
+	sp.tags = d.Map()
+	for range d.Count() {
+		p := part{held: d.Int(), taken: d.Int(), refunded: d.Int()}
+		date := sp.expires
+		for range accounts {
+			p.seqs = append(p.seqs, d.Int())
+			date += d.Int()
+			p.dates = append(p.dates, date)
+		}
+		sp.parts = append(sp.parts, p)
+	}
+	if len(accounts) == 0 || len(sp.parts) == 0 {
+		d.Damaged("a spend has no account or no amount")
+	}
+	return sp, d.End()
+}

@@ -1,0 +1,293 @@
+package decide
+
+import (
+	"slices"
+
+	"github.com/brimgo/brim/spend/internal/figures"
+	"github.com/brimgo/brim/spend/ledger"
+	"github.com/brimgo/brim/store"
+)
+
+// group is the accounts of a decision, at one time.
+type group struct {
+	decider  *Decider
+	snap     ledger.Snapshot
+	clock    int64 // of the ledger
+	now      int64 // the latest of the clock and the times of the accounts
+	accounts []*account
+	tags     map[string]string // of the spend or the credit
+	refusals []demand          // of rules that refuse, and of accounts that are frozen
+	ending   []demand          // of rules that agree, in an account with a raised limit that ends
+	filled   []demand          // of rules that agreed, and that the decline itself has filled
+	shares   []int64           // of the rules before the action; see [group.note]
+}
+
+// demand is the units for which a rule is asked, or an account that is frozen.
+type demand struct {
+	account, rule int // indices
+	n             int64
+}
+
+// frozen is the rule of a demand that says that the account is frozen.
+const frozen = -1
+
+// load reads the accounts and advances each of them to the ledger's clock. An account that is ahead
+// of the clock keeps its own time, and does not pass it on to the others. If plan is not nil, the
+// accounts get the rules of that plan.
+func (g *group) load(keys []string, plan *string) error {
+	g.clock = g.snap.Now()
+	g.now = g.clock
+	for _, key := range keys {
+		budget, err := g.decider.find(key)
+		if err != nil {
+			return err
+		}
+		a, err := g.decider.loadBare(budget, g.snap, key)
+		if err != nil {
+			return err
+		}
+		if plan != nil {
+			a.plan = *plan
+		}
+		if err := a.useRules(); err != nil {
+			return err
+		}
+		g.accounts = append(g.accounts, a)
+		g.now = max(g.now, a.time)
+	}
+	for _, a := range g.accounts {
+		if err := a.advance(max(g.clock, a.time)); err != nil {
+			return err
+		}
+		a.forget()
+	}
+	g.note()
+	return nil
+}
+
+// enter loads the accounts for a decision, which ends some of their expired holds.
+func (g *group) enter(keys []string, plan *string) error {
+	err := g.load(keys, plan)
+	for i := 0; err == nil && i < len(g.accounts); i++ {
+		err = g.accounts[i].endExpired(mostEnds)
+	}
+	return err
+}
+
+// rules yields the tallies of all accounts.
+func (g *group) rules(yield func(demand, *figures.Tally) bool) {
+	for i, a := range g.accounts {
+		for j, u := range a.tallies {
+			if !yield(demand{account: i, rule: j}, u) {
+				return
+			}
+		}
+	}
+}
+
+// place returns the place of a rule among those of all accounts.
+func (g *group) place(r demand) int {
+	n := r.rule
+	for _, a := range g.accounts[:r.account] {
+		n += len(a.tallies)
+	}
+	return n
+}
+
+// figure returns the figure that a demand asks, and its account.
+func (g *group) figure(r demand) (figures.Figure, *account) {
+	a := g.accounts[r.account]
+	return a.tallies[r.rule].Of(g.tags), a
+}
+
+// fit reports whether all rules agree.
+func (g *group) fit(q *figures.Ask) bool {
+	for r, u := range g.rules {
+		if !u.Fits(q, g.accounts[r.account].time) {
+			return false
+		}
+	}
+	return true
+}
+
+// ask asks every rule of every account, and records the refusals.
+func (g *group) ask(q *figures.Ask) (agreed bool) {
+	for i, a := range g.accounts {
+		if a.frozen != "" {
+			g.refusals = append(g.refusals, demand{account: i, rule: frozen})
+		}
+		for j, u := range a.tallies {
+			r := demand{account: i, rule: j, n: q.Of(u.Rule)}
+			switch {
+			case !u.Fits(q, a.time):
+				g.refusals = append(g.refusals, r)
+			case u.Amounts.Until != maxTime && u.Rule.Matches(q.Tags, q.First):
+				g.ending = append(g.ending, r)
+			}
+		}
+	}
+	return len(g.refusals) == 0
+}
+
+// largest returns the largest amount from least to most which all rules would approve, or least. A
+// rule that approves an amount approves all smaller ones, unless it applies to smaller ones
+// only, by MatchingAtMost. So each range between such bounds is searched by itself.
+func (g *group) largest(least, most int64) int64 {
+	fits := func(n int64) bool { return g.fit(&figures.Ask{Units: n, First: n, Total: n, Spends: 1, Tags: g.tags}) }
+	lows := []int64{least}
+	for _, u := range g.rules {
+		for _, b := range u.Rule.Bounds {
+			if n := b.Amount.Minor; b.Most && n >= least && n < most {
+				lows = append(lows, n+1)
+			}
+		}
+	}
+	slices.Sort(lows)
+	for _, low := range slices.Backward(slices.Compact(lows)) {
+		if fits(low) {
+			return largestOf(low, most, fits)
+		}
+		most = low - 1
+	}
+	return least
+}
+
+// largestOf returns the largest amount from low to high that fits, or low.
+func largestOf(low, high int64, fits func(n int64) bool) int64 {
+	for low < high {
+		if middle := high - (high-low)/2; fits(middle) {
+			low = middle
+		} else {
+			high = middle - 1
+		}
+	}
+	return low
+}
+
+// fill notes the rules that a decline has filled, which counts as a spend in them.
+func (g *group) fill(q *figures.Ask) {
+	for r, u := range g.rules {
+		r.n = q.Spends
+		if u.Rule.Declines && !slices.Contains(g.refusals, r) && !u.Fits(q, g.accounts[r.account].time) {
+			g.filled = append(g.filled, r)
+		}
+	}
+}
+
+// note notes the shares of the accounts before the decision, under the limits of the last decision.
+func (g *group) note() {
+	for r, u := range g.rules {
+		f := u.Of(g.tags)
+		g.shares = append(g.shares, f.Share(u.Told, g.accounts[r.account].time))
+	}
+}
+
+// cross adds the shares to out that its decision tells. out has the figures of the rules, without
+// those of each value if the decision is about none.
+func (g *group) cross(out *Answer, valueless bool) {
+	figure, before := 0, g.shares
+	for r, u := range g.rules {
+		was := before[0]
+		before = before[1:]
+		switch {
+		case len(u.Rule.Thresholds) == 0:
+			u.Told = 0
+		case u.Amounts.Now > 0:
+			u.Told = u.Amounts.Now
+		}
+		if u.Rule.Each && valueless {
+			continue
+		}
+		f := u.Of(g.tags)
+		is := f.Share(u.Amounts.Now, g.accounts[r.account].time)
+		for _, p := range u.Rule.Thresholds {
+			if was < int64(p) && int64(p) <= is {
+				out.Crossed = append(out.Crossed, Crossing{figure, p})
+			}
+		}
+		figure++
+	}
+}
+
+// answer returns the decision of the accounts. A decision that is about no value leaves the rules
+// for each value out: no such rule refuses it.
+func (g *group) answer(valueless bool) (Answer, error) {
+	out := Answer{Approved: len(g.refusals) == 0, At: g.now}
+	for i, a := range g.accounts {
+		out.Accounts = append(out.Accounts, a.key)
+		for j, u := range a.tallies {
+			if u.Rule.Each && valueless {
+				continue
+			}
+			f := u.Of(g.tags)
+			out.Remaining = append(slices.Grow(out.Remaining, len(a.tallies)-j), Usage{i, f.Report(a.time)})
+		}
+	}
+	if out.Approved {
+		return out, nil
+	}
+	asked, last := g.ending, figures.Wait{At: g.clock}
+	for i, r := range slices.Concat(g.refusals, g.filled) {
+		if r.rule == frozen {
+			d := Decline{Usage: -1, Account: r.account, RetryAfter: store.Never, Frozen: g.accounts[r.account].frozen}
+			out.Declines, last.At = append(out.Declines, d), maxTime
+			continue
+		}
+		f, a := g.figure(r)
+		w, err := f.Wait(a, r.n, a.time, figures.Horizon)
+		if err != nil {
+			return Answer{}, err
+		}
+		asked, last = append(asked, r), figures.Wait{At: max(last.At, w.At), AtLeast: last.AtLeast || w.AtLeast}
+		if i < len(g.refusals) {
+			// The caller waits by the ledger's clock, which the account's time may be ahead of.
+			d := Decline{Usage: g.place(r), RetryAfter: w.After(g.clock), AtLeast: w.AtLeast}
+			out.Declines = append(out.Declines, d)
+		}
+	}
+	w, err := g.waitForAll(asked, last)
+	out.RetryAfter, out.AtLeast = w.After(g.clock), w.AtLeast
+	return out, err
+}
+
+// waitForAll returns the first time, not before that of first, at which every rule of asked has
+// room for its units, if nobody else spends. A rule that has room at one time may have none at a
+// later time: a raised limit ends. Until then its room only grows, so at most one more round for
+// each rule is needed.
+func (g *group) waitForAll(asked []demand, first figures.Wait) (figures.Wait, error) {
+	for first.At != maxTime {
+		before := first.At
+		for _, r := range asked {
+			f, a := g.figure(r)
+			if f.Amounts.Until == maxTime {
+				continue // its room only grows
+			}
+			w, err := f.Wait(a, r.n, first.At, figures.Horizon)
+			if err != nil {
+				return figures.Wait{}, err
+			}
+			first = figures.Wait{At: w.At, AtLeast: first.AtLeast || w.AtLeast}
+		}
+		if first.At == before {
+			break
+		}
+	}
+	return first, nil
+}
+
+// credit adds a credit to every account.
+func (g *group) credit(credit ledger.Entry) error {
+	credit.Kind, credit.Tags = figures.KindCredit, g.tags
+	for _, a := range g.accounts {
+		e := credit
+		for _, u := range a.tallies {
+			if c := u.Credit(&e, a.time); c.Amount > 0 {
+				e.Credited = append(e.Credited, c)
+			}
+		}
+		if err := a.add(e); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,175 @@
+package decide
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/brimgo/brim/spend/internal/figures"
+	"github.com/brimgo/brim/spend/internal/money"
+	"github.com/brimgo/brim/spend/ledger"
+)
+
+// Limit is an account's own limit for one rule, as a request gives it.
+type Limit struct {
+	Rule    string
+	Amount  money.Money
+	Until   time.Time // zero for no end
+	Default bool      // the own limits of the rule go
+	Add     bool      // Amount is added to the limit that the account has
+}
+
+// Text describes the limit in an entry.
+func (l *Limit) Text() string {
+	if l.Default {
+		return "default"
+	}
+	s := l.Amount.String() // of a number of spends, the number alone
+	if l.Add {
+		s = "add " + s
+	}
+	if !l.Until.IsZero() {
+		s += " until " + l.Until.UTC().Format(time.RFC3339Nano)
+	}
+	return s
+}
+
+// allow returns an error if the account's plan does not allow the limit. A limit that adds something
+// becomes the sum. Rules may have changed since
+// the request was sent for the first time, so only its first decision asks.
+func (a *account) allow(l *Limit) error {
+	i := slices.IndexFunc(a.tallies, func(u *figures.Tally) bool { return u.Name == l.Rule })
+	if i < 0 {
+		return fmt.Errorf("spend: %w: budget %q has no rule %q", ErrBudget, a.budget.Name, l.Rule)
+	}
+	u := a.tallies[i]
+	if l.Add {
+		before := u.Amounts.Then
+		if !l.Until.IsZero() {
+			before = u.Amounts.Now
+		}
+		n, fits := money.Add(before, l.Amount.Minor)
+		if !fits || n < 0 {
+			return fmt.Errorf("spend: %w: the limit of rule %q is %v, and %v more would be below 0, or out of range",
+				money.ErrAmount, l.Rule, money.Money{Minor: before, Currency: l.Amount.Currency}, l.Amount)
+		}
+		l.Amount.Minor, l.Add = n, false
+	}
+	switch r := u.Rule; {
+	case l.Default:
+	case l.Amount.Currency != r.Limit.Currency:
+		return fmt.Errorf("spend: %w: the limit is in %.8q and rule %q in %q", money.ErrCurrency, l.Amount.Currency, l.Rule, r.Limit.Currency)
+	case l.Amount.Minor > r.Most():
+		return fmt.Errorf("spend: %w: the limit is %v; rule %q allows an account at most %v (see Rule.AtMost)",
+			ErrBudget, l.Amount, l.Rule, money.Money{Minor: r.Most(), Currency: r.Limit.Currency})
+	}
+	return nil
+}
+
+// ownLimit is the account's own limits of one rule.
+type ownLimit struct {
+	rule   string
+	set    bool // amount is the limit
+	amount int64
+	until  int64 // raised is the limit before that time; 0, which is no time, if there is none
+	raised int64
+}
+
+// raises reports whether raised is the limit at a time.
+func (l *ownLimit) raises(now int64) bool { return l.until != 0 && now < l.until }
+
+// ownLimits are an account's own limits, sorted by rule.
+type ownLimits []ownLimit
+
+func (own ownLimits) find(rule string) (int, bool) {
+	return slices.BinarySearchFunc(own, rule, func(l ownLimit, rule string) int { return strings.Compare(l.rule, rule) })
+}
+
+// get returns the account's own limits of a rule.
+func (own ownLimits) get(rule string) ownLimit {
+	if i, ok := own.find(rule); ok {
+		return own[i]
+	}
+	return ownLimit{rule: rule}
+}
+
+// of returns the limit of a rule at a time.
+func (own ownLimits) of(r *figures.Rule, now int64) figures.Amounts {
+	l := own.get(r.Name)
+	usual := r.Limit.Minor
+	if l.set {
+		usual = min(l.amount, r.Most())
+	}
+	if !l.raises(now) {
+		return figures.Amounts{Now: usual, Until: maxTime, Then: usual}
+	}
+	return figures.Amounts{Now: min(l.raised, r.Most()), Until: l.until, Then: usual}
+}
+
+// set changes the limits of a rule.
+func (own *ownLimits) set(l *Limit) {
+	one := own.get(l.Rule)
+	switch {
+	case l.Default:
+		one = ownLimit{rule: l.Rule}
+	case l.Until.IsZero():
+		one.set, one.amount = true, l.Amount.Minor
+	default:
+		one.until, one.raised = ending(l.Until.UnixMicro()), l.Amount.Minor
+	}
+	i, ok := own.find(l.Rule)
+	if !ok {
+		*own = slices.Insert(*own, i, one)
+	}
+	(*own)[i] = one
+	if one == (ownLimit{rule: l.Rule}) {
+		*own = slices.Delete(*own, i, i+1)
+	}
+}
+
+// list returns the limits of rules that are in force at a time or will be: of each rule, the one with
+// an end comes first.
+func (own ownLimits) list(tallies []*figures.Tally, now int64) (list []Limit) {
+	for _, u := range tallies {
+		l, currency := own.get(u.Name), u.Rule.Limit.Currency
+		if l.raises(now) {
+			list = append(list, Limit{Rule: l.rule, Amount: money.Money{Minor: l.raised, Currency: currency}, Until: utc(l.until)})
+		}
+		if l.set {
+			list = append(list, Limit{Rule: l.rule, Amount: money.Money{Minor: l.amount, Currency: currency}})
+		}
+	}
+	return list
+}
+
+// upkeep carries out SetLimits, SetPlan, Freeze, Unfreeze and Mend. An account has been loaded with
+// the rules of its new plan.
+func (t *attempt) upkeep() error {
+	a, tags := t.accounts[0], t.act.Tags
+	switch t.act.Kind {
+	case figures.KindLimits:
+		tags = make(map[string]string)
+		for _, l := range t.act.Limits {
+			if err := a.allow(&l); err != nil {
+				return err
+			}
+			a.own.set(&l)
+			tags[l.Rule] = l.Text()
+		}
+		a.useLimits()
+		for _, u := range a.tallies {
+			u.Leak(a.time)
+		}
+	case figures.KindFreeze:
+		a.frozen = t.act.Tags["reason"]
+	case figures.KindUnfreeze:
+		a.frozen = ""
+	case figures.KindMend:
+		if err := a.mend(t.clock); err != nil {
+			return err
+		}
+		t.now = a.time
+	}
+	return a.add(ledger.Entry{Kind: t.act.Kind, RequestID: t.act.ID, Tags: tags})
+}

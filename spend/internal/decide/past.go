@@ -1,0 +1,152 @@
+package decide
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/brimgo/brim/spend/internal/book"
+	"github.com/brimgo/brim/spend/internal/figures"
+	"github.com/brimgo/brim/spend/ledger"
+	"github.com/brimgo/brim/store"
+)
+
+const (
+	minTime = figures.MinTime
+	maxTime = figures.MaxTime
+)
+
+// past reads the entries of an account, and places them. It is the [figures.Past] of the account.
+type past struct {
+	key    string
+	snap   ledger.Snapshot
+	time   int64          // of the last decision, minTime if there was none; of this one after advance
+	seq    int64          // number of the last entry
+	pruned int64          // entries up to this time may have been removed; minTime if none was
+	mends  []mend         // oldest first
+	added  []ledger.Entry // by this decision
+}
+
+// mend is one time at which an account was set right. The entries of the ledger stay as they are, so
+// the reader moves them; see [past.place].
+type mend struct {
+	date int64 // of the mend by the ledger's clock; what is dated later counts from then on
+	top  int64 // the time that the account had; holds with an end up to it have expired
+	seq  int64 // number of the last entry before it
+}
+
+// place moves an entry to the date at which it counts in a mended account. A correction moves with
+// the entry that it corrects, also if it is added later. So the sums of both stay exact, and no
+// spend has to know of the mend.
+func (p *past) place(e *ledger.Entry) {
+	for _, m := range p.mends {
+		if cmp.Or(e.Part, e.Seq) > m.seq {
+			continue
+		}
+		if e.Dated = min(e.Dated, m.date); e.Expires <= m.top {
+			e.Expires = min(e.Expires, m.date)
+		}
+	}
+}
+
+// placed returns copies of entries, placed.
+func (p *past) placed(entries []ledger.Entry) []ledger.Entry {
+	entries = slices.Clone(entries)
+	for i := range entries {
+		p.place(&entries[i])
+	}
+	return entries
+}
+
+// expired reports whether the hold of a spend has expired in the account.
+func (p *past) expired(sp *spend) bool {
+	e := ledger.Entry{Seq: sp.seqIn(p.key, sp.parts[0]), Expires: sp.expires}
+	p.place(&e)
+	return e.Expires <= p.time
+}
+
+// Time returns the time of the account.
+func (p *past) Time() int64 { return p.time }
+
+// Seq returns the number of the last entry.
+func (p *past) Seq() int64 { return p.seq }
+
+// Removed returns the date up to which Prune has removed entries. Those of before a mend count at its
+// date at the latest, like the others.
+func (p *past) Removed() int64 {
+	date := p.pruned
+	for _, m := range p.mends {
+		if p.pruned < m.top { // later entries are of top at the earliest
+			date = min(date, m.date)
+		}
+	}
+	return date
+}
+
+// Latest returns a time, or the time of a later entry that a wrong clock has left: ledgers keep
+// entries in the order of their times.
+func (p *past) Latest(at int64) int64 {
+	for _, m := range p.mends {
+		at = max(at, m.top)
+	}
+	return at
+}
+
+// Since returns the entries with a number above seq, of which the last was added at a time.
+func (p *past) Since(at, seq int64) ([]ledger.Entry, error) {
+	entries, err := p.snap.Since(p.key, ledger.Position{At: at, Seq: seq}, figures.Unlimited)
+	if err != nil || len(p.mends) == 0 {
+		return entries, err
+	}
+	entries = p.placed(entries)
+	return slices.DeleteFunc(entries, func(e ledger.Entry) bool { return e.Seq <= seq }), nil // of a clock that was ahead
+}
+
+// Page returns about limit of the entries dated after one time and up to another. It has read all of
+// them up to through. Entries that a mend has moved are among those of its date, all of them.
+func (p *past) Page(after, upto int64, limit int) (entries []ledger.Entry, through int64, err error) {
+	entries, through, err = p.stored(after, upto, limit)
+	if err != nil || len(p.mends) == 0 {
+		return entries, through, err
+	}
+	through = min(through, upto)
+	var list []ledger.Entry
+	add := func(moved bool) {
+		for _, e := range entries {
+			dated := e.Dated
+			if p.place(&e); (e.Dated != dated) == moved && e.Dated > after && e.Dated <= through {
+				list = append(list, e)
+			}
+		}
+	}
+	add(false)
+	from, to := int64(maxTime), p.Latest(minTime)
+	for _, m := range p.mends {
+		if m.date > after && m.date <= through {
+			from = min(from, m.date)
+		}
+	}
+	for from < to {
+		if entries, from, err = p.stored(from, to, movedPage); err != nil {
+			return nil, after, err
+		}
+		add(true)
+	}
+	slices.SortFunc(list, func(x, y ledger.Entry) int {
+		return cmp.Or(cmp.Compare(x.Dated, y.Dated), cmp.Compare(x.Seq, y.Seq))
+	})
+	return list, through, nil
+}
+
+// movedPage is the size of a page of entries that a mend has moved.
+const movedPage = 1 << 14
+
+// stored is Page with the dates of the ledger.
+func (p *past) stored(after, upto int64, limit int) (entries []ledger.Entry, through int64, err error) {
+	entries, through, err = p.snap.Entries(p.key, after, upto, limit)
+	if err == nil && through <= after {
+		err = fmt.Errorf("spend: %w: the ledger returned no entries although it announced more", store.ErrCorrupt)
+	}
+	entries, through = book.Merge(entries, through, p.added, after, upto)
+	return entries, through, err
+}

@@ -1,0 +1,385 @@
+package decide
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sort"
+	"sync"
+
+	"github.com/brimgo/brim/spend/internal/figures"
+	"github.com/brimgo/brim/spend/ledger"
+	"github.com/brimgo/brim/store"
+)
+
+// Pruned counts the work of a Prune.
+type Pruned struct {
+	Expired  int64  // expired holds that were ended
+	Requests int64  // IDs that were removed
+	Holds    []Hold // that were ended
+}
+
+// Prune ends expired holds in the accounts of a budget, and removes data that is no longer needed; see
+// spend.Budgets.Prune. After each page of accounts it calls ended.
+func (d *Decider) Prune(ctx context.Context, budget *Budget, ended func([]Hold)) (done Pruned, err error) {
+	now, err := d.Now(ctx)
+	if err != nil {
+		return done, err
+	}
+	p := &pruning{Decider: d, budget: budget, reach: -1, ended: ended}
+	damage, err := d.eachPage(ctx, budget, now, func(keys []string) (err error) {
+		if p.reach < 0 {
+			if p.reach, err = p.longestReach(ctx); err != nil {
+				return err
+			}
+		}
+		expired, err := p.accounts(ctx, keys)
+		done.Expired += expired
+		return err
+	})
+	if err != nil {
+		return done, err
+	}
+	done.Requests, err = d.Ledger.PruneRequests(ctx, budget.Prefix(), now-d.KeepIDs.Microseconds())
+	if err != nil {
+		return done, fmt.Errorf("spend: pruning IDs: %w", err)
+	}
+	return done, damage
+}
+
+// accountsPage is the number of accounts that are read at once.
+const accountsPage = 200
+
+// eachPage calls f with the accounts of a budget that are due by a time, or with all if that
+// is 0, in parts. An error of f that is ErrCorrupt belongs to damaged accounts alone: eachPage goes
+// on, and returns the first of these as damage.
+func (d *Decider) eachPage(ctx context.Context, budget *Budget, due int64, f func(keys []string) error) (damage, err error) {
+	for after := ""; ; {
+		keys, next, err := d.Ledger.Accounts(ctx, budget.Prefix(), after, due, accountsPage)
+		if err != nil {
+			return damage, err
+		}
+		if len(keys) > 0 {
+			err = f(keys)
+		}
+		switch {
+		case errors.Is(err, store.ErrCorrupt):
+			damage = cmp.Or(damage, err)
+		case err != nil:
+			return damage, err
+		}
+		if after = next; after == "" {
+			return damage, nil
+		}
+	}
+}
+
+// pruning is a Prune of a budget.
+type pruning struct {
+	*Decider
+	budget *Budget
+	reach  int64 // how far back the rules need entries; below 0 until an account is due
+	ended  func([]Hold)
+}
+
+// longestReach returns how far back the rules of the budget need entries: the rules of this process
+// in all plans, and those that have decided on one of the accounts within KeepIDs. A rule counts
+// the entries of an account on which it has not decided yet, so one account tells for all.
+func (p *pruning) longestReach(ctx context.Context) (int64, error) {
+	longest := p.longest()
+	_, err := p.eachPage(ctx, p.budget, 0, func(keys []string) error {
+		job, page := &ledger.Job{Accounts: keys}, new(int64)
+		job.Run = func(snap ledger.Snapshot) (*ledger.Changes, error) {
+			*page = 0
+			for _, key := range keys {
+				a, err := p.loadBare(p.budget, snap, key)
+				if errors.Is(err, store.ErrCorrupt) {
+					continue // account tells of it
+				}
+				if err != nil {
+					return nil, err
+				}
+				for _, u := range a.unknown {
+					*page = max(*page, u.Window(snap.Now(), a.keepIDs))
+				}
+			}
+			return nil, nil
+		}
+		err := p.Ledger.View(ctx, job)
+		longest = max(longest, *page)
+		return err
+	})
+	return longest, err
+}
+
+// longest returns the longest one of KeepIDs and the windows of this process's rules.
+func (p *pruning) longest() int64 {
+	longest := p.KeepIDs.Microseconds()
+	for r := range p.budget.rules {
+		if r.Span() != figures.Forever {
+			longest = max(longest, r.Reach())
+		}
+	}
+	return longest
+}
+
+// accounts prunes a page of accounts at the same time, so that they share commits. An error that is
+// ErrCorrupt belongs to damaged accounts alone.
+func (p *pruning) accounts(ctx context.Context, keys []string) (expired int64, err error) {
+	outs, errs := make([]prunedAccount, len(keys)), make([]error, len(keys))
+	var wg sync.WaitGroup
+	for i, key := range keys {
+		wg.Go(func() { outs[i], errs[i] = p.account(ctx, key) })
+	}
+	wg.Wait()
+	var damage error
+	for i, out := range outs {
+		expired += out.expired
+		p.ended(out.holds)
+		switch {
+		case errs[i] == nil:
+		case errors.Is(errs[i], store.ErrCorrupt):
+			damage = cmp.Or(damage, errs[i])
+		default:
+			return expired, errs[i]
+		}
+	}
+	return expired, damage
+}
+
+// prunedAccount is the part of an account's pruning that a ledger has stored.
+type prunedAccount struct {
+	expired int64 // number of holds that were ended
+	holds   []Hold
+	more    bool // holds have expired that were not ended, or entries can go
+}
+
+// account prunes an account, in as many decisions as it takes: each ends a page of holds.
+func (p *pruning) account(ctx context.Context, key string) (done prunedAccount, err error) {
+	for done.more = true; done.more; {
+		page := new(prunedAccount)
+		if err := p.Ledger.Decide(ctx, p.job(key, page)); err != nil {
+			return done, err
+		}
+		done.expired, done.holds, done.more = done.expired+page.expired, append(done.holds, page.holds...), page.more
+	}
+	return done, nil
+}
+
+// expiresAt returns the time from which Prune may end a hold of the account, or 0.
+func (a *account) expiresAt() int64 {
+	if a.next != 0 && a.next <= a.time {
+		return min(a.next, ending(a.snap.Now())) // the account may be ahead
+	}
+	return a.next
+}
+
+// job returns a job that ends expired holds of an account, drops the entries that nothing needs,
+// and sets the time at which the account is due next. Decisions only lower that time, and only if it
+// is later than they need: an update that changes it writes to all indexes of accounts.
+func (p *pruning) job(key string, out *prunedAccount) *ledger.Job {
+	return &ledger.Job{Accounts: []string{key}, Run: func(snap ledger.Snapshot) (*ledger.Changes, error) {
+		a, err := p.advanceBare(p.budget, snap, key)
+		if err != nil {
+			return nil, err
+		}
+		last := a.seq
+		if err := a.endExpired(accountsPage); err != nil {
+			return nil, err
+		}
+		a.passTo(last)
+		*out = prunedAccount{int64(len(a.closed)), a.holds(nil), a.next != 0 && a.next <= a.time}
+		now := snap.Now() // if the account is ahead, Mend needs what is not old
+		old, upto, more, err := p.old(a, now)
+		if err != nil {
+			return nil, err
+		}
+		out.more = out.more || more
+		due := a.due
+		if !out.more {
+			due = p.nextDue(a, old, upto, now)
+		}
+		n := sort.Search(len(old), func(i int) bool { return old[i].At > upto })
+		if n == 0 && len(a.closed) == 0 {
+			if due == a.due {
+				return nil, nil
+			}
+			stored, err := snap.Account(key)
+			stored.Due = due
+			return &ledger.Changes{Accounts: []ledger.Account{stored}}, err
+		}
+		var drop []ledger.Drop
+		if n > 0 {
+			a.pruned, drop = upto, []ledger.Drop{{Account: key, At: upto}}
+			if err := p.fold(a, old[:n]); err != nil {
+				return nil, err
+			}
+		}
+		c := a.bare()
+		c.Drop, c.Accounts[0].Due = drop, due
+		return c, nil
+	}}
+}
+
+// upto returns the time up to which nothing needs the entries of an account at a time.
+func (p *pruning) upto(a *account, now int64) int64 {
+	upto := now - p.reach
+	if plan := p.budget.Plans[a.plan]; plan != nil && plan.uncounted(a) {
+		upto = minTime
+	}
+	for _, u := range a.unknown {
+		upto = min(upto, u.Spare(now, a.seq))
+	}
+	// Captures, refunds and the end of a hold correct the entries of the hold. A rule that is
+	// new to the account must count the hold, so it must find the corrected entries as well.
+	for _, e := range a.ends {
+		upto = min(upto, e.since-1)
+	}
+	if upto == 0 { // stands for none
+		upto--
+	}
+	return upto
+}
+
+// mostDropped is about the largest number of entries that one decision drops: nobody waits long for
+// the account.
+const mostDropped = 1024
+
+// old returns the oldest entries of an account, with some that are needed, and the time up to which
+// they can go. There may be more that can.
+func (p *pruning) old(a *account, now int64) (old []ledger.Entry, upto int64, more bool, err error) {
+	upto = p.upto(a, now)
+	for limit := figures.Horizon; ; limit = mostDropped {
+		if old, err = a.snap.Since(a.key, ledger.Position{At: a.pruned + 1}, limit); err != nil {
+			return nil, 0, false, err
+		}
+		if n := len(old); n < limit || limit == mostDropped || old[n-1].At > upto {
+			break
+		}
+	}
+	if n := len(old); n >= mostDropped && old[n-1].At <= upto {
+		return old, old[n-1].At, true, nil
+	}
+	return old, upto, false, nil
+}
+
+// again is the part of KeepIDs after which Prune looks again at an account whose entries others still
+// need, such as a rule of another process or an open hold. It is the part of the age of older entries,
+// so that an account that nobody uses any more costs ever fewer visits.
+const again = 16
+
+// nextDue returns the time at which the account is due next.
+func (p *pruning) nextDue(a *account, old []ledger.Entry, upto, now int64) int64 {
+	due := a.expiresAt()
+	n := sort.Search(len(old), func(i int) bool { return old[i].At > upto })
+	if rest := slices.Concat(old[n:], a.added); len(rest) > 0 {
+		at := rest[0].At + p.longest()
+		if at <= now {
+			at = now + max(a.keepIDs, now-rest[0].At)/again
+		}
+		due = sooner(due, ending(at))
+	}
+	return due
+}
+
+// uncounted reports whether a Lifetime rule of the plan has not decided on an account yet.
+func (p *Plan) uncounted(a *account) bool {
+	for i := range p.Rules {
+		r := &p.Rules[i]
+		if r.Span() == figures.Forever && !slices.ContainsFunc(a.unknown, func(u *figures.Tally) bool { return u.Is(r, p.Fingerprints[i]) }) {
+			return true
+		}
+	}
+	return false
+}
+
+// fold adds entries that go to the openings of Lifetime rules.
+func (p *pruning) fold(a *account, gone []ledger.Entry) error {
+	gone = a.placed(gone)
+	for _, u := range a.unknown {
+		var rule *figures.Rule
+		for _, plan := range p.budget.Plans {
+			for i := range plan.Rules {
+				if u.Is(&plan.Rules[i], plan.Fingerprints[i]) {
+					rule = &plan.Rules[i]
+				}
+			}
+		}
+		if err := u.Fold(rule, gone); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ForgetRule takes the figures of a rule from all accounts of a budget, and returns the number of
+// accounts that had some. An error that is ErrCorrupt belongs to damaged accounts alone.
+func (d *Decider) ForgetRule(ctx context.Context, budget *Budget, rule, reason string) (accounts int64, err error) {
+	damage, err := d.eachPage(ctx, budget, 0, func(page []string) error {
+		jobs, had := make([]*ledger.Job, len(page)), make([]bool, len(page))
+		for i, key := range page {
+			jobs[i] = d.forgetJob(budget, key, rule, reason, &had[i])
+		}
+		var damage error
+		for i, err := range d.Ledger.DecideAll(ctx, jobs) {
+			switch {
+			case errors.Is(err, store.ErrCorrupt):
+				damage = cmp.Or(damage, err)
+			case err != nil:
+				return err
+			case had[i]:
+				accounts++
+			}
+		}
+		return damage
+	})
+	return accounts, cmp.Or(err, damage)
+}
+
+// forgetJob returns a job that takes the figures of a rule from an account, if it has some.
+func (d *Decider) forgetJob(budget *Budget, key, rule, reason string, had *bool) *ledger.Job {
+	return &ledger.Job{Accounts: []string{key}, Run: func(snap ledger.Snapshot) (*ledger.Changes, error) {
+		a, err := d.advanceBare(budget, snap, key)
+		if err != nil {
+			return nil, err
+		}
+		is := func(u *figures.Tally) bool { return u.Name == rule }
+		if *had = slices.ContainsFunc(a.unknown, is); !*had {
+			return nil, nil
+		}
+		a.unknown = slices.DeleteFunc(a.unknown, is)
+		last := a.seq
+		if err := a.add(ledger.Entry{Kind: figures.KindForget, Tags: map[string]string{"rule": rule, "reason": reason}}); err != nil {
+			return nil, err
+		}
+		a.passTo(last)
+		a.due = ending(snap.Now()) // Prune may drop the entries that the rule has needed
+		return a.bare(), nil
+	}}
+}
+
+// advanceBare brings an account to now for a job that uses no rule: if a rule
+// counted, leaked or began there, the time of the job would change later decisions.
+func (d *Decider) advanceBare(budget *Budget, snap ledger.Snapshot, key string) (*account, error) {
+	a, err := d.loadBare(budget, snap, key)
+	if err == nil {
+		err = a.advance(max(snap.Now(), a.time))
+	}
+	return a, err
+}
+
+// passTo lets the rules pass the entries after last of a job that has used no rule.
+func (a *account) passTo(last int64) {
+	for _, u := range a.unknown {
+		u.Pass(last, a.seq, a.time)
+	}
+}
+
+// bare returns the changes of a job that has used no rule. The windows to watch are those of before.
+func (a *account) bare() *ledger.Changes {
+	stored := a.stored()
+	stored.Watch = a.watch
+	return &ledger.Changes{Accounts: []ledger.Account{stored}, Entries: a.added, Closed: a.closed}
+}

@@ -1,0 +1,366 @@
+package figures
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+
+	"github.com/brimgo/brim/spend/internal/money"
+	"github.com/brimgo/brim/spend/ledger"
+	"github.com/brimgo/brim/store"
+)
+
+// Past is the account of a tally, as far as the tally asks for it. Its entries are placed: they have
+// the dates at which they count. The entries of the present decision are among them.
+type Past interface {
+	// Time returns the time of the account.
+	Time() int64
+	// Seq returns the number of the last entry.
+	Seq() int64
+	// Removed returns the date up to which entries may have been removed, or MinTime.
+	Removed() int64
+	// Latest returns a time, or that of a later entry: the At of entries may be ahead of the account.
+	Latest(at int64) int64
+	// Page returns about limit of the entries dated after one time and up to another, in the order of
+	// their dates. It has read all of them up to through, which is after the first time.
+	Page(after, upto int64, limit int) (entries []ledger.Entry, through int64, err error)
+	// Since returns the entries with a number above seq, of which the last was added at a time.
+	Since(at, seq int64) ([]ledger.Entry, error)
+}
+
+// Tally contains the running figures of one rule in one account.
+//
+// The tally of a rule that counts by date holds the sums of the entries dated
+// after its edge. When the edge moves, the tally subtracts the entries that the
+// edge passes. It ignores a correction dated before the edge: the corrected
+// entry has left the sums already. So a decision reads the entries that leave
+// the window, and no entry in the window.
+type Tally struct {
+	counter
+	Amounts    Amounts // of the rule in the account
+	Told       int64   // limit under which the last decision told shares; 0 if none did
+	known      bool    // read from the ledger; otherwise the entries are counted first
+	countedSeq int64   // number of the last entry that was counted
+	countedAt  int64   // time of the last decision with this rule
+	edge       int64   // entries dated after it count
+	quiet      int64   // no entry is dated after edge and up to quiet
+	all
+
+	// Of a Leaky rule, after entry baseSeq, when the leak rate last changed; of a Lifetime rule,
+	// after the last entry that Prune has removed. Verify begins with it.
+	baseSeq int64
+	opening all
+
+	// Of a Leaky rule. Its held units are those of the sums.
+	firstSeq int64 // entries from this number on count
+	bucket   bucket
+	base     store.Record // the bucket after entry baseSeq
+}
+
+// Amounts is the limit of a rule in an account, as it changes with time.
+type Amounts struct {
+	Now   int64
+	Until int64 // Then takes the place of Now at that time; MaxTime if it never does
+	Then  int64
+}
+
+// based reports whether the tally has a base, because no entry leaves the rule by its date.
+func (u *Tally) based() bool { return u.firstSeq != 0 || u.reach == MaxTime }
+
+// Advance brings the rule from last, the account's time at its last decision, to now.
+func (u *Tally) Advance(p Past, last, now int64) error {
+	counted := u.countedAt
+	if err := u.catchUp(p, now); err != nil {
+		return err
+	}
+	u.expire(now)
+	u.known, u.countedSeq, u.countedAt = true, p.Seq(), now
+	switch u.Rule.Span() {
+	case Leaks:
+		u.Leak(now)
+		if p.Latest(counted) > counted { // the entries do not tell when they happened
+			u.rebase()
+		}
+	case Rolls, Repeats:
+		return u.slide(p, last, now)
+	}
+	return nil
+}
+
+// catchUp counts the entries that the rule has missed, as of then: it is new to the account, or a
+// process that lacks the rule has decided since.
+func (u *Tally) catchUp(p Past, now int64) error {
+	if !u.known {
+		return u.begin(p, now)
+	}
+	if u.countedSeq == p.Seq() {
+		return nil
+	}
+	missed, err := p.Since(u.countedAt, u.countedSeq)
+	if err != nil {
+		return err
+	}
+	for i := range missed {
+		at := min(missed[i].At, p.Time())
+		u.expire(at)
+		if err := u.Count(&missed[i], at); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// begin counts the ledger's entries for a rule that is new to the account. It counts no credit: the
+// entries of a window do not tell for which units earlier credits have paid.
+func (u *Tally) begin(p Past, now int64) error {
+	u.begun = p.Seq()
+	if u.Rule.Span() == Leaks {
+		u.firstSeq, u.baseSeq, u.bucket.Record = p.Seq()+1, p.Seq(), store.NewRecord(now)
+		u.bucket.Limit = u.Rule.Bucket(u.Amounts.Now)
+		u.base = u.bucket.Record
+		return nil
+	}
+	if !u.Rule.Counts() {
+		return nil
+	}
+	u.quiet = now
+	if u.edge = u.Rule.edgeIn(p, now); p.Seq() == 0 {
+		return nil
+	}
+	_, err := dated(p, u.edge, MaxTime, func(e *ledger.Entry) error {
+		u.quiet = min(u.quiet, e.Dated-1)
+		return u.sum(e, 1, now)
+	})
+	if u.countedSeq = p.Seq(); u.based() && p.Removed() != MinTime {
+		u.rebase()
+	}
+	return err
+}
+
+// slide moves the edge of a window to its place at now. Entries that the rule has not counted yet stay
+// out of the edge's way.
+//
+// slide remembers in quiet up to which date there is no entry. Hours may pass between the
+// entries of an account, and a decision in between then reads nothing.
+func (u *Tally) slide(p Past, last, now int64) error {
+	edge := u.Rule.edgeIn(p, now)
+	switch {
+	case edge >= last: // no entry is dated after the last decision, so all have left
+		u.edge, u.all = edge, all{}
+		return nil
+	case edge != u.edge && u.Rule.Span() == Repeats:
+		// The rule has missed the beginning of the period, or the period begins at another
+		// time: in another zone, or by other rules of the zone.
+		u.all = all{}
+		return u.begin(p, now)
+	}
+	from := max(u.edge, u.quiet)
+	u.edge = edge
+	if from >= edge {
+		return nil
+	}
+	through, err := dated(p, from, edge, func(e *ledger.Entry) error {
+		if e.Seq > u.countedSeq {
+			return nil
+		}
+		return u.sum(e, -1, now)
+	})
+	u.quiet = through
+	return err
+}
+
+// Watch returns the range of dates that the next decision will read, if there is one: it moves with
+// the clock, and begins after a date.
+func (u *Tally) Watch(now int64) (w ledger.Watch, ok bool) {
+	if u.Rule.Span() != Rolls || u.quiet >= now { // without an entry in the window, nothing will leave it
+		return w, false
+	}
+	return ledger.Watch{After: max(u.edge, u.quiet), Width: u.Rule.Length.Microseconds()}, true
+}
+
+// Count counts a new entry at the time of its decision.
+func (u *Tally) Count(e *ledger.Entry, now int64) error {
+	u.expire(now)
+	switch {
+	case u.Rule.Span() == Leaks:
+		if err := u.fill(e, now); err != nil {
+			return err
+		}
+	case u.Rule.Counts() && e.Dated > u.edge:
+		u.quiet = min(u.quiet, e.Dated-1)
+		if err := u.sum(e, 1, now); err != nil {
+			return err
+		}
+	}
+	u.countedSeq = e.Seq
+	return nil
+}
+
+// sum adds an entry to the sums if sign is 1, and subtracts it if sign is -1. The sums are those of
+// now: the units of holds that have expired by then have left them.
+func (u *Tally) sum(e *ledger.Entry, sign, now int64) error {
+	if !u.Rule.Matches(e.Tags, e.SpendAmount) {
+		return nil
+	}
+	n := u.units(e, now)
+	n.used, n.held = n.used*sign, n.held*sign
+	if n.used < 0 && u.Rule.netted() { // a credit has paid for the rest
+		n.used = max(n.used, -u.Of(e.Tags).used)
+	}
+	var ok bool
+	if value := e.Tags[u.Rule.Per]; u.Rule.Each {
+		ok = u.addValue(value, n)
+	} else {
+		ok = u.add(n)
+	}
+	if !ok {
+		return fmt.Errorf("spend: %w: the sum of the account's spends would be out of range; %s",
+			money.ErrAmount, money.Largest(u.Rule.Limit.Currency))
+	}
+	return nil
+}
+
+// Credit returns the part of a credit that the rule counts, to be stored with the entry. It is at most
+// the used amount, and zero if the rule counts no credits.
+func (u *Tally) Credit(e *ledger.Entry, now int64) ledger.Credited {
+	if !u.Rule.Credits || !u.Rule.Matches(e.Tags, e.SpendAmount) {
+		return ledger.Credited{}
+	}
+	used := u.Of(e.Tags).used
+	if u.Rule.Span() == Leaks {
+		used = u.bucket.level(now)
+	}
+	return ledger.Credited{Rule: u.Name, Counts: u.fingerprint, Amount: min(e.Amount, used)}
+}
+
+// fill changes the bucket of a Leaky rule by an entry. Held units are whole numbers, so their sum
+// is exact; package store would drop a rest below 2^-40 of the capacity.
+func (u *Tally) fill(e *ledger.Entry, now int64) error {
+	if u.bucket.passLimit(now) {
+		u.rebase()
+	}
+	n := u.units(e, now)
+	if cmp.Or(e.Part, e.Seq) < u.firstSeq || n.used == 0 && n.held == 0 || !u.Rule.Matches(e.Tags, e.SpendAmount) {
+		return nil
+	}
+	if n := n.used + n.held; n > 0 && u.bucket.overfills(n, now) {
+		return errOverfull(u.Rule)
+	}
+	if u.hold(n); u.held < 0 {
+		return store.ErrNotHeld
+	}
+	if u.bucket.Held = float64(u.held); n.used == 0 {
+		return nil // the level stays as it was last written, because each write rounds it
+	}
+	return u.bucket.pour(n.used, now)
+}
+
+// expire takes away the units of the holds that have expired by now, or makes them used. In a Leaky
+// rule they leak from the expiry on.
+func (u *Tally) expire(now int64) {
+	if u.firstSeq == 0 {
+		u.expireAll(now)
+		return
+	}
+	for len(u.open) > 0 && u.open[0].at <= now {
+		o := u.open[0]
+		if u.bucket.passLimit(o.at) { // while the hold is open, so that Verify begins with it
+			u.rebase()
+		}
+		if u.held, u.open = u.held-o.held, u.open[1:]; o.spends {
+			_ = u.bucket.pour(o.held, o.at) // the sum was in range when the money was held
+		}
+	}
+	u.bucket.Held = float64(u.held)
+}
+
+// Leak gives a Leaky rule the limit that it has at now. The time before leaks at the rate last
+// written, whatever rate this process has.
+func (u *Tally) Leak(now int64) {
+	if u.Rule.Span() != Leaks {
+		return
+	}
+	passed := u.bucket.passLimit(now)
+	if u.bucket.setLimit(u.Rule.Bucket(u.Amounts.Now), now) || passed {
+		u.rebase()
+	}
+	if u.Amounts.Until != MaxTime {
+		u.bucket.until, u.bucket.later = u.Amounts.Until, u.Rule.Bucket(u.Amounts.Then)
+	}
+}
+
+// rebase makes the present figures the base, with which Verify begins.
+func (u *Tally) rebase() {
+	u.base, u.baseSeq, u.opening = u.bucket.Record, u.countedSeq, u.clone()
+}
+
+// anew is the number of the last counted entry of a rule that has to count all of them again.
+const anew = -1
+
+// Mend brings the tally from top, a time of a wrong clock, back to now. A rule with a window counts
+// the entries anew, which have other dates now; that of another process does so when it returns. A
+// bucket that has a time after now is full: more may have leaked than there was time for. Verify
+// begins with it, because the entries do not tell when they happened.
+func (u *Tally) Mend(p Past, now, top int64) error {
+	u.quiet = min(u.quiet, now-1) // entries have moved to now
+	if u.countedAt = min(u.countedAt, now); u.Rule != nil {
+		u.countedAt = now
+	}
+	switch {
+	case u.Windowed() && u.Rule != nil:
+		u.all = all{}
+		if err := u.begin(p, now); err != nil {
+			return err
+		}
+	case u.Windowed():
+		c := counter{Name: u.Name, fingerprint: u.fingerprint, reach: u.reach}
+		*u = Tally{counter: c, Told: u.Told, countedSeq: anew, countedAt: u.countedAt, edge: now, quiet: now}
+	default:
+		move := func(s *sums) { s.mend(now, top) }
+		u.each(move)
+		u.opening.each(move)
+		u.expire(u.countedAt)
+		if u.reach == MaxTime && u.edge >= now { // the rule began after a Prune by the wrong clock
+			u.edge = now - 1
+			u.rebase()
+		}
+	}
+	if u.firstSeq == 0 {
+		return nil
+	}
+	if b := &u.bucket; b.Time > now {
+		if b.Time = now; u.Rule != nil {
+			u.Leak(now)
+		}
+		b.Level = max(b.Level, b.Capacity)
+	}
+	u.rebase()
+	return nil
+}
+
+// A read of entries begins with a page of Horizon, and goes on with greater ones.
+const (
+	Horizon = 32
+	maxPage = 1 << 14
+)
+
+// Unlimited is the horizon of a read that may take its time.
+const Unlimited = math.MaxInt
+
+// dated calls each for the entries dated after one time and up to another, in the order of their
+// dates. No other entry is dated up to through, which is not before upto.
+func dated(p Past, after, upto int64, each func(*ledger.Entry) error) (through int64, err error) {
+	for limit := Horizon; after < upto; limit = min(2*limit, maxPage) {
+		entries, to, err := p.Page(after, upto, limit)
+		if err != nil {
+			return after, err
+		}
+		for i := range entries {
+			if err := each(&entries[i]); err != nil {
+				return after, err
+			}
+		}
+		after = to
+	}
+	return after, nil
+}
