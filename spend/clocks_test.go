@@ -115,19 +115,56 @@ func TestZones(t *testing.T) {
 		figures(t, west, "a", 111, 0)
 		figures(t, east, "a", 110, 0)
 	}
-	// Decisions move the stored period, forward and back.
+	// Decisions move the stored period back, and forward only when a day begins: nobody gets the limit
+	// once more because the zone has changed.
 	for i, c := range []struct {
 		in   *spend.Budgets
 		used int64
-	}{{west, 111}, {east, 110}, {utc, 100}, {west, 111}, {renamed, 100}, {east, 110}} {
+	}{{renamed, 100}, {east, 110}, {utc, 110}, {west, 111}, {renamed, 111}, {east, 111}} {
 		figures(t, c.in, "a", c.used+int64(i), 0)
 		charge(t, c.in, fmt.Sprint("z", i), 1)
 		figures(t, c.in, "a", c.used+int64(i)+1, 0)
 		sound(t, c.in)
 	}
+	at(24 + 20) // the 3rd of March in the east; the day that began in UTC has not ended
+	figures(t, utc, "a", 117, 0)
+	figures(t, east, "a", 117, 0)
 	at(24 + 30) // the 3rd of March in UTC and in the west
 	figures(t, utc, "a", 0, 0)
 	figures(t, west, "a", 0, 0)
+}
+
+// TestZonesOfPlans: plans that count days in different zones do not give an account the limit once more
+// with each change of its plan.
+func TestZonesOfPlans(t *testing.T) {
+	l := newTestLedger(t)
+	in := func(hours int) []spend.Rule {
+		return []spend.Rule{spend.Calendar("day", cents(100), spend.Day, time.FixedZone("zone", hours*3600))}
+	}
+	b, err := spend.New(l, spend.Budget{
+		Name: "cards", Currency: "EUR", Rules: in(0), Plans: map[string][]spend.Rule{"one": in(-1), "two": in(-2), "east": in(9)},
+	}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	approved, midnight := 0, time.Date(2026, 3, 2, 0, 0, 0, 0, time.UTC)
+	for i, plan := range []string{"", "", "one", "two", "", "east", "two"} {
+		l.now = midnight.Add(time.Duration(i-1)*time.Hour + time.Minute) // the day begins in the zone of the plan
+		if _, err := b.SetPlan(t.Context(), spend.PlanRequest{ID: fmt.Sprint("p", i), Account: "a", Plan: plan}); err != nil {
+			t.Fatal(err)
+		}
+		d, err := b.Charge(t.Context(), spend.Request{ID: fmt.Sprint("c", i), Account: "a", Amount: cents(100)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d.Approved {
+			approved++
+		}
+		sound(t, b)
+	}
+	if approved != 2 {
+		t.Errorf("%d times 100 of 100 a day were approved within six hours; want one time on each side of midnight", approved)
+	}
 }
 
 // TestLeakyChanges: Verify recomputes the bucket of a Leaky rule from the last change of its rate

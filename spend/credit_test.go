@@ -64,7 +64,7 @@ func TestOneCentPaid(t *testing.T) {
 	}
 }
 
-// TestCreditInAnotherZone: the day of another zone begins at another time, so the rule counts its
+// TestCreditInAnotherZone: the day of another zone that begins earlier lets the rule count its
 // spends anew. Nothing tells for which of them a credit has paid: it makes no room.
 func TestCreditInAnotherZone(t *testing.T) {
 	for _, merchant := range []string{"", "merchant"} {
@@ -84,7 +84,7 @@ func TestCreditInAnotherZone(t *testing.T) {
 			{0, func(b *spend.Budgets) { charge(t, b, "first", 60); credit(t, b, "c", 50) }, 10},
 			{0, func(b *spend.Budgets) { l.now = l.now.Add(2 * time.Hour); charge(t, b, "second", 30) }, 40},
 			{1, func(b *spend.Budgets) { charge(t, b, "third", 1) }, 91},
-			{-l.now.Hour() - 1, func(b *spend.Budgets) { charge(t, b, "fourth", 1) }, 32},
+			{-l.now.Hour() - 1, func(b *spend.Budgets) { charge(t, b, "fourth", 1) }, 92},
 			{0, func(b *spend.Budgets) { credit(t, b, "d", 20) }, 72},
 		} {
 			b := in(c.zone)

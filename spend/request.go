@@ -491,8 +491,8 @@ func (b *Budgets) setAmount(act *decide.Action, amount Money) error {
 // A rule with [Rule.CountsCredits] counts the credit if the credit passes the filters of the rule.
 // It counts at most the used amount that the rule has at that moment. The rest makes no room, now
 // or later. From a [Leaky] rule, the counted part drains units. In a [Calendar] or [Lifetime] rule
-// it lowers Used, and a later refund lowers Used further, never below 0. If the periods of a
-// Calendar rule begin at another time, in another zone, the rule counts the spends of the period
+// it lowers Used, and a later refund lowers Used further, never below 0. If the period of a
+// Calendar rule begins earlier in another zone, the rule counts the spends of the period
 // anew and no credit of before.
 //
 // Retries and errors are those of [Budgets.Charge]. The ID begins no spend: a credit cannot be

@@ -103,7 +103,7 @@ func (g *group) figure(r demand) (figures.Figure, *account) {
 // fit reports whether all rules agree.
 func (g *group) fit(q *figures.Ask) bool {
 	for r, u := range g.rules {
-		if !u.Fits(q, g.accounts[r.account].time) {
+		if !q.Fits(u, g.accounts[r.account].time) {
 			return false
 		}
 	}
@@ -119,7 +119,7 @@ func (g *group) ask(q *figures.Ask) (agreed bool) {
 		for j, u := range a.tallies {
 			r := demand{account: i, rule: j, n: q.Of(u.Rule)}
 			switch {
-			case !u.Fits(q, a.time):
+			case !q.Fits(u, a.time):
 				g.refusals = append(g.refusals, r)
 			case u.Amounts.Until != maxTime && u.Rule.Matches(q.Tags, q.First):
 				g.ending = append(g.ending, r)
@@ -168,7 +168,7 @@ func largestOf(low, high int64, fits func(n int64) bool) int64 {
 func (g *group) fill(q *figures.Ask) {
 	for r, u := range g.rules {
 		r.n = q.Spends
-		if u.Rule.Declines && !slices.Contains(g.refusals, r) && !u.Fits(q, g.accounts[r.account].time) {
+		if u.Rule.Declines && !slices.Contains(g.refusals, r) && !q.Fits(u, g.accounts[r.account].time) {
 			g.filled = append(g.filled, r)
 		}
 	}

@@ -22,6 +22,7 @@ func (u *Tally) Encode(rules, state *book.Encoder, seq, now, first int64) {
 	rolls := u.edge == u.countedAt-u.reach
 	if r.Bool(rolls); !rolls {
 		r.Int(u.edge)
+		r.Int(u.end - u.edge)
 	}
 	e.Int(u.quiet - u.edge)
 	e.all(&u.all, first)
@@ -51,6 +52,7 @@ func Decode(rules, state *book.Decoder, seq, now, first int64) *Tally {
 	u.known = u.countedSeq != anew
 	if u.edge = u.countedAt - u.reach; !r.Bool() {
 		u.edge = r.Int()
+		u.end = u.edge + r.Int()
 	}
 	u.quiet, u.all = u.edge+d.Int(), d.all(first)
 	if u.based() {

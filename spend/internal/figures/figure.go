@@ -100,8 +100,8 @@ func (q *Ask) Of(r *Rule) int64 {
 	return q.Units
 }
 
-// Fits reports whether the rule agrees.
-func (u *Tally) Fits(q *Ask, now int64) bool {
+// Fits reports whether a rule agrees.
+func (q *Ask) Fits(u *Tally, now int64) bool {
 	if !u.Rule.Matches(q.Tags, q.First) {
 		return true
 	}
@@ -114,6 +114,15 @@ func (u *Tally) Fits(q *Ask, now int64) bool {
 	}
 	f := u.Of(q.Tags)
 	return n <= f.room(u.Amounts.Now)
+}
+
+// ends returns the time at which the next period begins.
+func (f *Figure) ends(now int64) int64 {
+	_, end := f.Rule.PeriodAt(now)
+	for end < f.end {
+		_, end = f.Rule.PeriodAt(end)
+	}
+	return end
 }
 
 // Share returns the used and held part of a limit in percent, rounded down.
@@ -163,8 +172,7 @@ func (f *Figure) Report(now int64) Usage {
 		}
 	case Repeats:
 		if f.used > 0 && f.held == 0 && f.Amounts.Until == MaxTime {
-			_, end := r.PeriodAt(now)
-			u.GrowsAt = time.UnixMicro(end).UTC()
+			u.GrowsAt = time.UnixMicro(f.ends(now)).UTC()
 		}
 	}
 	return u

@@ -43,6 +43,7 @@ type Tally struct {
 	countedSeq int64   // number of the last entry that was counted
 	countedAt  int64   // time of the last decision with this rule
 	edge       int64   // entries dated after it count
+	end        int64   // of the period of a rule that repeats; the next one does not begin before
 	quiet      int64   // no entry is dated after edge and up to quiet
 	all
 
@@ -81,8 +82,10 @@ func (u *Tally) Advance(p Past, last, now int64) error {
 		if p.Latest(counted) > counted { // the entries do not tell when they happened
 			u.rebase()
 		}
-	case Rolls, Repeats:
+	case Rolls:
 		return u.slide(p, last, now)
+	case Repeats:
+		return u.turn(p, last, now)
 	}
 	return nil
 }
@@ -123,6 +126,10 @@ func (u *Tally) begin(p Past, now int64) error {
 	if !u.Rule.Counts() {
 		return nil
 	}
+	if u.Rule.Span() == Repeats {
+		_, end := u.Rule.PeriodAt(now)
+		u.end = max(u.end, end)
+	}
 	u.quiet = now
 	if u.edge = u.Rule.edgeIn(p, now); p.Seq() == 0 {
 		return nil
@@ -144,15 +151,9 @@ func (u *Tally) begin(p Past, now int64) error {
 // entries of an account, and a decision in between then reads nothing.
 func (u *Tally) slide(p Past, last, now int64) error {
 	edge := u.Rule.edgeIn(p, now)
-	switch {
-	case edge >= last: // no entry is dated after the last decision, so all have left
+	if edge >= last { // no entry is dated after the last decision, so all have left
 		u.edge, u.all = edge, all{}
 		return nil
-	case edge != u.edge && u.Rule.Span() == Repeats:
-		// The rule has missed the beginning of the period, or the period begins at another
-		// time: in another zone, or by other rules of the zone.
-		u.all = all{}
-		return u.begin(p, now)
 	}
 	from := max(u.edge, u.quiet)
 	u.edge = edge
@@ -167,6 +168,24 @@ func (u *Tally) slide(p Past, last, now int64) error {
 	})
 	u.quiet = through
 	return err
+}
+
+// turn begins a period that has begun by now. If the zone of the rule has changed, or its rules, the
+// period begins at another time. The rule then goes on from the earlier beginning, and the next
+// period begins after the end of the old one: otherwise each change of zone would make room.
+func (u *Tally) turn(p Past, last, now int64) error {
+	start, end := u.Rule.PeriodAt(now)
+	switch edge := u.Rule.edgeIn(p, now); {
+	case edge == u.edge || edge > u.edge && start < u.end:
+		return nil
+	case edge > u.edge && edge >= last: // no entry is dated after the last decision, so all have left
+		u.edge, u.end, u.all = edge, end, all{}
+		return nil
+	case edge > u.edge: // the rule has missed the beginning
+		u.end = 0
+	}
+	u.all = all{}
+	return u.begin(p, now)
 }
 
 // Watch returns the range of dates that the next decision will read, if there is one: it moves with
@@ -308,7 +327,7 @@ func (u *Tally) Mend(p Past, now, top int64) error {
 	}
 	switch {
 	case u.Windowed() && u.Rule != nil:
-		u.all = all{}
+		u.all, u.end = all{}, 0
 		if err := u.begin(p, now); err != nil {
 			return err
 		}

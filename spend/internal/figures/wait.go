@@ -53,7 +53,7 @@ func (f *Figure) waitBy(p Past, n, amount, from int64, limit int) (Wait, error) 
 	case span == Leaks:
 		return f.leakWait(n, amount, from), nil
 	case span == Repeats:
-		_, end = f.Rule.PeriodAt(p.Time())
+		end = f.ends(p.Time())
 	}
 	switch {
 	case span == Alone || need <= 0:
