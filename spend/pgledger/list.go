@@ -23,7 +23,8 @@ type calls struct {
 	own         bool // see [rows]
 }
 
-// View runs a job on one state of the database. See [ledger.Ledger].
+// View runs a job on one state of the database. If the job has looked up the answer to an ID, View ends
+// like a decision that was answered before, except on a standby. See [ledger.Ledger].
 func (c calls) View(ctx context.Context, job *ledger.Job) error {
 	var failed error
 	err := c.look(ctx, "view", func(ctx context.Context, q pgrun.Queryer) error {
@@ -31,8 +32,10 @@ func (c calls) View(ctx context.Context, job *ledger.Job) error {
 		if err := r.read(ctx, []*ledger.Job{job}, false); err != nil {
 			return err
 		}
-		_, failed = job.Run(r.batch())
-		return r.failed
+		if _, failed = job.Run(r.batch()); r.failed != nil {
+			return r.failed
+		}
+		return r.store(ctx, &ledger.Changes{})
 	})
 	return cmp.Or(err, failed)
 }

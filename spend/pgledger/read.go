@@ -29,6 +29,7 @@ type rows struct {
 	holds    map[string][]ledger.Hold   // a few of each account, which are in its row
 	requests map[string]*ledger.Request // nil for an ID without an answer
 	begun    map[string]bool            // spends whose requests are locked
+	durable  bool                       // an answer was read, and commits wait for a synchronous standby
 	pages    book.Pages
 	misses   int // the pages of entries that were read
 
@@ -178,13 +179,15 @@ func (r *rows) scanBegun(row pgx.Rows) error {
 func (r *rows) scanRequests(row pgx.Rows) error {
 	for row.Next() {
 		var now pgrun.Instant
-		request, err := scanRequest(row, &now)
+		var waits bool
+		request, err := scanRequest(row, &now, &waits)
 		if err != nil {
 			return err
 		}
 		r.now = now.Micros
 		if request.ID != "" {
 			r.requests[request.ID] = request
+			r.durable = waits
 		}
 	}
 	return row.Err()

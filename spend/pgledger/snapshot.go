@@ -36,7 +36,8 @@ func (r *rows) Request(id string) (*ledger.Request, error) {
 	var found *ledger.Request
 	err := r.query(r.l.sql["requests"], []any{idColumn([]string{id}), r.l.run.Now()}, func(row pgx.Rows) error {
 		var now pgrun.Instant
-		request, err := scanRequest(row, &now)
+		var waits bool
+		request, err := scanRequest(row, &now, &waits)
 		if request.ID != "" {
 			found = request
 		}

@@ -14,7 +14,8 @@ import (
 	"github.com/brimgo/brim/spend/ledger"
 )
 
-// store stores changes, with one statement for each table, and commits.
+// store stores changes, with one statement for each table, and commits. Without changes it rolls back,
+// unless the transaction has read an answer that must be as durable as one that it would store.
 func (r *rows) store(ctx context.Context, c *ledger.Changes) error {
 	out := &pgx.Batch{}
 	queue := func(name string, rows int, args ...any) {
@@ -42,6 +43,9 @@ func (r *rows) store(ctx context.Context, c *ledger.Changes) error {
 		column(c.Spends, func(s *ledger.Request) []byte { return s.Spend }))
 	queue("drop", len(drop), column(drop, func(d *ledger.Drop) int64 { return r.ids[d.Account] }),
 		column(drop, func(d *ledger.Drop) time.Time { return bound(d.At) }))
+	if out.Len() == 0 && r.durable {
+		out.Queue(r.l.sql["durable"])
+	}
 	if r.own && out.Len() == 0 {
 		out.Queue("ROLLBACK")
 		return r.q.SendBatch(ctx, out).Close()
