@@ -33,12 +33,12 @@ func (k *Check) Add(severity store.Severity, subject, problem, remedy string) {
 	k.Findings = append(k.Findings, store.Finding{Severity: severity, Subject: subject, Problem: problem, Remedy: remedy})
 }
 
-// Unfit adds the finding of a connection on which decisions would be wrong, and reports whether err
-// tells of one.
+// Unfit adds the finding of a connection or a server on which decisions would be wrong, and reports
+// whether err tells of one.
 func (k *Check) Unfit(err error) bool {
 	var unfit *Unfit
 	if errors.As(err, &unfit) {
-		k.Add(store.Broken, unfit.subject, unfit.problem, unfit.remedy)
+		k.Add(store.Broken, unfit.Subject, unfit.Problem, unfit.Remedy)
 	}
 	return unfit != nil
 }

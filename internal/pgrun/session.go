@@ -82,12 +82,12 @@ type settings struct {
 	lockTimeout    int64    // in milliseconds
 }
 
-// Unfit is the error of a connection on which decisions would be wrong. [Check.Unfit] makes a finding
-// of it.
-type Unfit struct{ subject, problem, remedy string }
+// Unfit is the error of a connection, or a server, on which decisions would be wrong. [Check.Unfit] makes
+// a finding of it.
+type Unfit struct{ Subject, Problem, Remedy string }
 
 func (e *Unfit) Error() string {
-	return fmt.Sprintf("%v: %s: %s; %s", store.ErrMisconfigured, e.subject, e.problem, e.remedy)
+	return fmt.Sprintf("%v: %s: %s; %s", store.ErrMisconfigured, e.Subject, e.Problem, e.Remedy)
 }
 
 // Unwrap returns [store.ErrMisconfigured].

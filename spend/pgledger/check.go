@@ -43,8 +43,12 @@ func Check(ctx context.Context, pool *pgxpool.Pool, o *postgres.Options) ([]stor
 		return nil, err
 	}
 	defer func() { _ = l.Close() }()
+	return l.check(ctx)
+}
+
+func (l *Ledger) check(ctx context.Context) ([]store.Finding, error) {
 	k := &pgrun.Check{}
-	err = l.run.Look(ctx, "check", func(ctx context.Context, conn *pgxpool.Conn) error {
+	err := l.run.Look(ctx, "check", func(ctx context.Context, conn *pgxpool.Conn) error {
 		k = &pgrun.Check{Conn: conn.Conn(), Names: l.run.Names}
 		if usable, err := tables(ctx, k); err != nil || !usable {
 			return err

@@ -8,7 +8,8 @@
 // The tables come from package migrations, or from "brim migrate up". Decisions that are made
 // at the same time share a transaction of two round trips. The transaction locks the rows of its
 // accounts in byte order of key, reads the server's clock when all are locked, and stores accounts,
-// entries and answers in one commit.
+// entries and answers in one commit. If that clock is an hour or more away from the clock of the
+// process, one of them is wrong, and decisions and questions fail with [store.ErrMisconfigured].
 //
 // The comment of package postgres describes durability, isolation and poolers. The tables of the
 // ledger, but for that of the accounts, may be partitioned by hash, and the entries by time: see
@@ -21,6 +22,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/maphash"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
@@ -63,6 +65,7 @@ type Ledger struct {
 	sql       map[string]string // by name
 	seed      maphash.Seed
 	decisions *pgrun.Combiner[*ledger.Job, error]
+	process   func() time.Time // the clock of this process; see [rows.judge]
 }
 
 var _ ledger.Ledger = (*Ledger)(nil)
@@ -89,7 +92,7 @@ func New(s *postgres.Store, o *Options) (*Ledger, error) {
 	}
 	run := pgrun.Of(s).As("pgledger")
 	l := &Ledger{
-		run: run, seed: maphash.MakeSeed(), sql: newStatements(run.Names),
+		run: run, seed: maphash.MakeSeed(), sql: newStatements(run.Names), process: time.Now,
 	}
 	l.calls = calls{l, over(run.Look), over(run.Change), true}
 	l.decisions, err = pgrun.NewTransactions(run, pgrun.Batching{

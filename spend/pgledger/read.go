@@ -3,9 +3,11 @@ package pgledger
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"maps"
 	"math"
 	"slices"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -123,12 +125,35 @@ func (r *rows) queue(out *pgx.Batch, keys, spends []string, lock bool) {
 	out.Queue(sql["watched"], keys, now, readAhead, begun).Query(r.scanWatched)
 }
 
-// send sends statements of the transaction.
+// send sends statements of the transaction that read the clock, among others.
 func (r *rows) send(out *pgx.Batch) error {
 	if !r.own {
 		out = pgrun.WrapByIndex(out)
 	}
-	return r.q.SendBatch(r.ctx, out).Close()
+	before := r.l.process()
+	if err := r.q.SendBatch(r.ctx, out).Close(); err != nil {
+		return err
+	}
+	return r.judge(before, r.l.process())
+}
+
+// mostApart is how far apart the clocks of the server and of the process may be. An account that has
+// decided under a clock which was far ahead keeps that time until somebody mends it.
+const mostApart = time.Hour
+
+// judge returns an error if the server's clock, which was read between two readings of the process's
+// clock, is too far away from that. A clock that the application injects is its own affair.
+func (r *rows) judge(before, after time.Time) error {
+	server := time.UnixMicro(r.now)
+	if r.l.run.Clock != nil || server.After(before.Add(-mostApart)) && server.Before(after.Add(mostApart)) {
+		return nil
+	}
+	return &pgrun.Unfit{
+		Subject: "clock",
+		Problem: fmt.Sprintf("the server has %s and this program has %s, an hour apart or more",
+			server.UTC().Format(time.RFC3339), after.UTC().Format(time.RFC3339)),
+		Remedy: "correct the wrong one, and have both synchronized, for instance by chrony",
+	}
 }
 
 // query sends one more statement of the transaction, and calls each for its rows. If it fails,
