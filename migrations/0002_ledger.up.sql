@@ -113,7 +113,7 @@ COMMENT ON COLUMN {{schema}}.{{entries}}.pending IS 'Change of the number of spe
 COMMENT ON COLUMN {{schema}}.{{entries}}.id IS 'ID of the request that caused the entry.';
 COMMENT ON COLUMN {{schema}}.{{entries}}.spend IS
     'ID of the request that began the spend; empty if it was declined; null for id.';
-COMMENT ON COLUMN {{schema}}.{{entries}}.refused IS 'Names of the rules that declined the request.';
+COMMENT ON COLUMN {{schema}}.{{entries}}.refused IS 'Names of the rules that declined the request; frozen: and the reason if the account was frozen.';
 COMMENT ON COLUMN {{schema}}.{{entries}}.credited IS
     'The part of a credit that each rule has counted: name of the rule, the entries that it counts, '
     'and the amount in minor units.';

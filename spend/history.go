@@ -42,7 +42,8 @@ type Entry struct {
 	Held   Money             `json:"held"`   // change of the held amount
 	Count  int64             `json:"count"`  // change of the number of spends
 	Tags   map[string]string `json:"tags,omitempty"`
-	// Refused has the rules of this account that declined the request.
+	// Refused has the names of the rules of this account that declined the request. If the account was
+	// frozen, it has "frozen: " with the reason, too.
 	Refused []string `json:"refused,omitempty"`
 	// Credited has the part of a credit that each rule of this account has counted.
 	Credited map[string]Money `json:"credited,omitempty"`

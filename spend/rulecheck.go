@@ -4,9 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/brimgo/brim/internal/strictjson"
+	"github.com/brimgo/brim/spend/internal/decide"
 	"github.com/brimgo/brim/spend/internal/figures"
 	"github.com/brimgo/brim/spend/internal/money"
 	"github.com/brimgo/brim/store"
@@ -82,8 +84,8 @@ func (r ruleCheck) check() error {
 	if r.Kind == 0 {
 		return errors.New("a rule is empty; make it with Rolling, Calendar or another function of the package")
 	}
-	if !validName(r.Name) {
-		return r.bad("name", "its name must be 1 to 64 bytes of UTF-8 without control characters")
+	if !validName(r.Name) || strings.HasPrefix(r.Name, decide.FrozenPrefix) {
+		return r.bad("name", "its name must be 1 to 64 bytes of UTF-8 without control characters, and must not begin with %q", decide.FrozenPrefix)
 	}
 	for _, check := range [...]func() error{r.limit, r.most, r.credits, r.per, r.thresholds, r.span, r.anchor, r.filter, r.bounds} {
 		if err := check(); err != nil {

@@ -212,7 +212,7 @@ COMMENT ON COLUMN "brim_format"."buckets_entries".pending IS 'Change of the numb
 COMMENT ON COLUMN "brim_format"."buckets_entries".id IS 'ID of the request that caused the entry.';
 COMMENT ON COLUMN "brim_format"."buckets_entries".spend IS
     'ID of the request that began the spend; empty if it was declined; null for id.';
-COMMENT ON COLUMN "brim_format"."buckets_entries".refused IS 'Names of the rules that declined the request.';
+COMMENT ON COLUMN "brim_format"."buckets_entries".refused IS 'Names of the rules that declined the request; frozen: and the reason if the account was frozen.';
 COMMENT ON COLUMN "brim_format"."buckets_entries".credited IS
     'The part of a credit that each rule has counted: name of the rule, the entries that it counts, '
     'and the amount in minor units.';

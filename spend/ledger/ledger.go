@@ -174,7 +174,7 @@ type Entry struct {
 	Pending     int64 // change of the number of spends that count until Expires
 	Spends      bool  // at Expires, Held and Pending become Used and Count
 	Tags        map[string]string
-	Refused     []string // names of the rules that declined it
+	Refused     []string // names of the rules that declined it, and the reason of a freeze
 	Credited    []Credited
 }
 

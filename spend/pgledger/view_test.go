@@ -11,7 +11,8 @@ import (
 	"github.com/brimgo/brim/spend/ledger"
 )
 
-// TestView compares each entry of the view with that of the ledger: the table leaves columns out.
+// TestView compares each entry of the view with that of the ledger: the table leaves columns out. The view
+// tells who or what declined a request, and why an account is frozen.
 func TestView(t *testing.T) {
 	pool := pgtest.Pool(t)
 	schema := migrated(t)
@@ -44,11 +45,20 @@ func TestView(t *testing.T) {
 	if _, err := b.Freeze(ctx, spend.FreezeRequest{ID: "stop", Account: "7", Reason: "lost"}); err != nil {
 		t.Fatal(err)
 	}
+	if d, err := b.Charge(ctx, spend.Request{ID: "stopped", Account: "7", Amount: euros(1), Tags: map[string]string{"reason": "mine"}}); err != nil || d.Approved {
+		t.Fatalf("%+v, %v", d, err)
+	}
 	want, err := l.History(ctx, "cards/7", ledger.Position{}, 100)
-	if err != nil || len(want) != 4*4+3 {
+	if err != nil || len(want) != 4*4+4 {
 		t.Fatalf("%d entries, %v", len(want), err)
 	}
-	rows, err := pool.Query(ctx, `SELECT account, seq, at, dated, kind, id, spend, spend_amount, part, amount, currency, used, held, spends, expires, pending
+	for id, why := range map[string]string{"much": `["month"]`, "stop": `{"reason": "lost"}`, "stopped": `["frozen: lost"]`} {
+		const sql = ".buckets_ledger WHERE id = $1"
+		if got := query[string](t, pool, "SELECT COALESCE(refused, tags)::text FROM "+schema+sql, id); got != why {
+			t.Errorf("the view tells of %s: %s; want %s", id, got, why)
+		}
+	}
+	rows, err := pool.Query(ctx, `SELECT account, seq, at, dated, kind, id, spend, spend_amount, part, amount, currency, used, held, spends, expires, pending, tags, refused
 		FROM `+schema+`.buckets_ledger WHERE account = 'cards/7' ORDER BY seq DESC`)
 	if err != nil {
 		t.Fatal(err)
@@ -62,11 +72,10 @@ func TestView(t *testing.T) {
 			t.Fatalf("the view ends before %+v: %v", w, rows.Err())
 		}
 		err := rows.Scan(&e.Account, &e.Seq, &at, &dated, &e.Kind, &e.RequestID, &e.SpendID, &e.SpendAmount, &e.Part, &e.Amount,
-			&e.Currency, &e.Used, &e.Held, &e.Count, &expires, &e.Pending)
+			&e.Currency, &e.Used, &e.Held, &e.Count, &expires, &e.Pending, &e.Tags, &e.Refused)
 		if err != nil {
 			t.Fatal(err)
 		}
-		w.Tags, w.Refused = nil, nil
 		if e.At, e.Dated = at.UnixMicro(), dated.UnixMicro(); expires != nil {
 			e.Expires = expires.UnixMicro()
 		}

@@ -66,10 +66,14 @@ func ledgerCases() []testCase {
 	return []testCase{
 		{
 			name: "history explains", rules: []spend.Rule{month(1000)},
-			why: "the ledger lists every decision, newest first, with its changes and the rules that declined it",
+			why: "the ledger lists every decision, newest first, with its changes, and the rules or the freeze that declined it",
 			steps: []step{
 				authorize("h", 600).with("merchant", "m"), after(time.Second), charge(500).no(7*days-time.Second, "month"),
 				capture("h", 200).last(), freeze("lost"), check(func(s *fixture) {
+					if d, err := charge(900).in(s).Send(ctx, s.b); err != nil || d.Approved {
+						s.Errorf("a charge of a frozen account: %+v, %v", d, err)
+					}
+				}), check(func(s *fixture) {
 					var got []string
 					list := s.history(nil)
 					for _, e := range list {
@@ -77,6 +81,7 @@ func ledgerCases() []testCase {
 							e.Held.Minor, e.SpendAmount, e.Dated.Equal(e.At), e.Refused, e.Tags["reason"]))
 					}
 					if want := []string{
+						"6 decline 900/0/0 9.00 EUR true [frozen: lost month] ",
 						"5 freeze 0/0/0 0 true [] lost",
 						"4 release 400/0/-400 6.00 EUR false [] ",
 						"3 capture 200/200/-200 6.00 EUR false [] ",
@@ -85,7 +90,7 @@ func ledgerCases() []testCase {
 					}; !slices.Equal(got, want) {
 						s.Fatalf("history is %q; want %q", got, want)
 					}
-					if e := list[4]; e.RequestID != s.named("h") || e.SpendID != s.named("h") || e.Tags["merchant"] != "m" {
+					if e := list[5]; e.RequestID != s.named("h") || e.SpendID != s.named("h") || e.Tags["merchant"] != "m" {
 						s.Errorf("the first entry is %+v", e)
 					}
 					o := &spend.HistoryOptions{Before: spend.Entry{Seq: 3, At: s.clock.now()}, Limit: 1}

@@ -179,14 +179,17 @@ func (t *attempt) decodeSpend(r *ledger.Request) (err error) {
 	return err
 }
 
-// decline adds to every account an entry that names the rules that refused. A declined spend would
-// have begun with first units; an increase begins none.
+// decline adds to every account an entry that names the rules that refused, and the reason of a freeze.
+// A declined spend would have begun with first units; an increase begins none.
 func (t *attempt) decline(first int64) error {
 	refused := make([][]string, len(t.accounts))
 	for _, r := range t.refusals {
+		a := t.accounts[r.account]
+		name := FrozenPrefix + a.frozen
 		if r.rule != frozen {
-			refused[r.account] = append(refused[r.account], t.accounts[r.account].tallies[r.rule].Name)
+			name = a.tallies[r.rule].Name
 		}
+		refused[r.account] = append(refused[r.account], name)
 	}
 	for i, a := range t.accounts {
 		e := ledger.Entry{

@@ -31,6 +31,10 @@ type demand struct {
 // frozen is the rule of a demand that says that the account is frozen.
 const frozen = -1
 
+// FrozenPrefix begins the reason of a freeze among the names of the rules that refused. No rule has a
+// name that begins so.
+const FrozenPrefix = "frozen: "
+
 // load reads the accounts and advances each of them to the ledger's clock. An account that is ahead
 // of the clock keeps its own time, and does not pass it on to the others. If plan is not nil, the
 // accounts get the rules of that plan.

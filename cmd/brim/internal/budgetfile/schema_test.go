@@ -26,6 +26,7 @@ func budgetsJSON() (all []string) {
 		`"name":"r","count":5,"period":"day","zone":"UTC"`, `"name":"r","count":5,"period":"day"`, `"name":"r","count":5,"zone":"UTC"`,
 		`"name":"r","lifetime":1,"where":{"a":"b"}`, `"name":"r","lifetime":1,"where":{"a":["b","c"]}`, `"name":"r","lifetime":1,"where":{}`,
 		`"name":"r","lifetime":1,"thresholds":[80]`, `"name":"r","lifetime":1,"thresholds":["80"]`,
+		`"name":"frozen: r","lifetime":1`, `"name":"frozen","lifetime":1`,
 	} {
 		all = append(all, `{"budget":"b","currency":"EUR","rules":[{`+rule+`}]}`)
 	}
