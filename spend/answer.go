@@ -17,7 +17,8 @@ type Decision struct {
 	// repeat that first decision and ignore all later ones.
 	Replayed bool `json:"replayed,omitempty"`
 	// Canceled reports that [Budgets.Cancel] has canceled the ID. Every other request with the ID
-	// is declined.
+	// is declined. If the request had been declined before, a retry and [Budgets.Get] still tell these
+	// Declines.
 	Canceled bool `json:"canceled,omitempty"`
 	// Declines has every rule that refused, in every account.
 	Declines []Decline `json:"declines,omitempty"`
@@ -103,19 +104,27 @@ func newDecision(a *decide.Answer) Decision {
 	for i := range a.Remaining {
 		d.Remaining[i] = newUsage(a.Accounts[a.Remaining[i].Account], &a.Remaining[i].Usage)
 	}
-	for _, x := range a.Declines {
-		decline := Decline{Frozen: x.Frozen, RetryAfter: x.RetryAfter, AtLeast: x.AtLeast}
-		if x.Usage < 0 {
-			decline.Account = accountOf(a.Accounts[x.Account])
-		} else {
-			decline.Usage = d.Remaining[x.Usage]
-		}
-		d.Declines = append(d.Declines, decline)
+	if d.Declines = newDeclines(a); a.Before != nil {
+		d.Declines = newDeclines(a.Before)
 	}
 	for _, x := range a.Crossed {
 		d.Crossed = append(d.Crossed, Crossing{d.Remaining[x.Usage], x.Share})
 	}
 	return d
+}
+
+func newDeclines(a *decide.Answer) (list []Decline) {
+	for _, x := range a.Declines {
+		d := Decline{Frozen: x.Frozen, RetryAfter: x.RetryAfter, AtLeast: x.AtLeast}
+		if x.Usage < 0 {
+			d.Account = accountOf(a.Accounts[x.Account])
+		} else {
+			u := &a.Remaining[x.Usage]
+			d.Usage = newUsage(a.Accounts[u.Account], &u.Usage)
+		}
+		list = append(list, d)
+	}
+	return list
 }
 
 func newUsage(key string, u *figures.Usage) Usage {

@@ -27,7 +27,7 @@ type Status struct {
 // Lookup is the answer to an earlier request.
 type Lookup struct {
 	ID       string   `json:"id"`
-	Decision Decision `json:"decision"` // with Replayed set
+	Decision Decision `json:"decision"` // with Replayed set, and Canceled beside the first Declines
 	// Spend is the spend that the request began, as it is now. It is nil if the request was
 	// declined, or was about an earlier spend or an account.
 	Spend *Status `json:"spend,omitempty"`

@@ -6,6 +6,7 @@ import (
 
 	"github.com/brimgo/brim/internal/differ"
 	"github.com/brimgo/brim/spend"
+	"github.com/brimgo/brim/store"
 )
 
 // TestGet tells the request, its answer and its spend.
@@ -19,6 +20,42 @@ func TestGet(t *testing.T) {
 	}
 	if d := differ.Fields(got.Decision, first); d != "" {
 		t.Error(d)
+	}
+}
+
+// TestGetOfCanceledDecline tells the declines of a request that was canceled afterwards, and those of
+// accounts that its cancellation does not lock. The cancellation itself has none.
+func TestGetOfCanceledDecline(t *testing.T) {
+	l := newTestLedger(t)
+	b := budgets(t, l, spend.Calendar("day", cents(1000), spend.Day, time.UTC)) // it tells when it grows
+	team := spend.Account{Budget: "cards", Name: "team"}
+	charge(t, b, "1", 999)
+	if _, err := b.Freeze(t.Context(), spend.FreezeRequest{ID: "f", Account: team.Name, Reason: "lost"}); err != nil {
+		t.Fatal(err)
+	}
+	r := spend.Request{ID: "r", Account: "a", Amount: cents(2), Also: []spend.Account{team}}
+	first, err := b.Charge(t.Context(), r)
+	if err != nil || len(first.Declines) != 2 || first.Declines[1].Frozen != "lost" {
+		t.Fatalf("%+v, %v; want declines of the rule and of the freeze", first, err)
+	}
+	l.now = l.now.Add(8 * day)
+	canceled, err := b.Cancel(t.Context(), "r", "a")
+	if err != nil || !canceled.Approved || canceled.Declines != nil {
+		t.Fatalf("%+v, %v", canceled, err)
+	}
+	want := canceled
+	want.Approved, want.Amount, want.Replayed, want.Declines, want.RetryAfter = false, spend.Money{}, true, first.Declines, store.Never
+	again, err := b.Charge(t.Context(), r)
+	got, err2 := b.Get(t.Context(), "r")
+	if d := differ.Fields(got.Decision, want); err != nil || err2 != nil || d != "" || got.Spend.State != "canceled" {
+		t.Errorf("Get: %+v, %v, %v:\n%s", got.Spend, err, err2, d)
+	}
+	if d := differ.Fields(again, want); d != "" {
+		t.Errorf("a retry:\n%s", d)
+	}
+	twice, err := b.Cancel(t.Context(), "r", "a")
+	if canceled.Replayed = true; err != nil || differ.Fields(twice, canceled) != "" {
+		t.Errorf("a second Cancel: %+v, %v; want %+v", twice, err, canceled)
 	}
 }
 

@@ -17,9 +17,9 @@ import (
 // lets credits make room in a rule, and [Rule.Thresholds] tells shares of it. A Rule is a value and
 // never changes. [New] reports mistakes in a Rule.
 //
-// The name of a rule is 1 to 64 bytes of UTF-8, unique in its budget. Amounts are positive, but for
-// PerTransaction, in the currency of the budget. Windows and periods last from a microsecond to 100
-// years.
+// The name of a rule is 1 to 64 bytes of UTF-8, unique in its budget, and does not begin with
+// "frozen: ". Amounts are positive, but for PerTransaction, in the currency of the budget. Windows and
+// periods last from a microsecond to 100 years.
 type Rule struct{ spec figures.Rule }
 
 // Period is the length of a [Calendar] rule's periods.

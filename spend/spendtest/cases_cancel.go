@@ -35,7 +35,7 @@ func cancelCases() []testCase {
 			steps: []step{
 				cancel("a"), authorize("a", 100).canceled(), charge(100).as("a").canceled(), credit(5).as("a").canceled(),
 				cancel("a").again(), charge(1).as("b"), increase("b", 1).as("a").canceled(), shows(1, 0, 999),
-				charge(1001).as("declined").no(store.Never, "month"), cancel("declined"), charge(1001).as("declined").canceled(),
+				charge(1001).as("declined").no(store.Never, "month"), cancel("declined"), charge(1001).as("declined").canceled().no(0, "month"),
 				void("a").fails(spend.ErrHoldEnded), capture("a", 1).fails(spend.ErrHoldEnded), gives("a", "canceled", 0, 0, 0), sound(4),
 			},
 		},
@@ -85,7 +85,7 @@ func cancelCases() []testCase {
 			steps: []step{
 				charge(10).as("c"), charge(1001).as("declined").no(store.Never, "month"), authorize("h", 5).lasting(days), after(80 * days), cancel("c"),
 				cancel("declined"), cancel("h"), cancel("new"), after(89 * days), prune(0, 0), charge(10).as("c").canceled(),
-				charge(1001).as("declined").canceled(), authorize("h", 5).canceled(), charge(1).as("new").canceled(),
+				charge(1001).as("declined").canceled().no(0, "month"), authorize("h", 5).canceled(), charge(1).as("new").canceled(),
 				after(2 * days), prune(0, 4), charge(10).as("c"), shows(10, 0, 990),
 			},
 		},

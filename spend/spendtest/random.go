@@ -374,7 +374,11 @@ func (s *sequence) again() error {
 	if len(s.sent) == 0 {
 		return nil
 	}
-	x := s.sent[s.r.IntN(len(s.sent))]
+	return s.resend(s.sent[s.r.IntN(len(s.sent))])
+}
+
+// resend sends a request once more, and compares the answer with the first.
+func (s *sequence) resend(x sent) error {
 	if x.request.Varying != nil {
 		x.request.Tags = maps.Clone(x.request.Tags)
 		delete(x.request.Tags, "trace")

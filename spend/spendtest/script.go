@@ -138,8 +138,9 @@ func (c call) decide(s *fixture) spend.Decision {
 		refused = append(refused, x.Rule)
 	}
 	if c.dead {
-		if d.Approved || !d.Canceled || !d.Replayed || d.RetryAfter < store.Never || d.Amount != (spend.Money{}) {
-			s.Fatalf("%s %s of %v: %+v, %v; want a decline of a canceled ID", c.Method, c.ID, c.Amount, d, err)
+		if d.Approved || !d.Canceled || !d.Replayed || d.RetryAfter < store.Never || d.Amount != (spend.Money{}) ||
+			!slices.Equal(refused, c.refused) {
+			s.Fatalf("%s %s of %v: %+v, %v; want a decline of a canceled ID, which %q had refused", c.Method, c.ID, c.Amount, d, err, c.refused)
 		}
 		return d
 	}

@@ -330,9 +330,13 @@ func (s *sequence) cancel() error {
 	_, known := s.model.known[r.ID]
 	d, err := s.try(r)
 	for i := range s.sent {
-		if x := &s.sent[i]; d.Canceled && x.request.ID == r.ID && x.request.Method != "cancel" {
+		if x := &s.sent[i]; err == nil && d.Canceled && x.request.ID == r.ID && x.request.Method != "cancel" {
+			declines := x.first.Declines
 			x.first = d
-			x.first.Approved, x.first.Amount, x.first.RetryAfter = false, spend.Money{}, store.Never
+			x.first.Approved, x.first.Amount, x.first.Declines, x.first.RetryAfter = false, spend.Money{}, declines, store.Never
+			if wrong := s.resend(*x); wrong != nil {
+				return wrong
+			}
 		}
 	}
 	if err == nil && !known && s.r.IntN(2) == 0 {

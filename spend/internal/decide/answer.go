@@ -26,6 +26,7 @@ type Answer struct {
 	Crossed    []Crossing
 	RetryAfter time.Duration
 	AtLeast    bool
+	Before     *Answer // to the request that was canceled, if rules had declined it
 }
 
 // Usage is the figures of a rule in an account.
@@ -54,13 +55,44 @@ var canceledContent = []byte(figures.KindCancel)
 
 func isCanceled(r *ledger.Request) bool { return bytes.Equal(r.Content, canceledContent) }
 
-// replay returns the answer to a request that is sent again. If the request was canceled, it is
-// declined.
-func replay(r *ledger.Request) (Answer, error) {
-	out, err := decodeAnswer(r)
-	if out.Replayed = true; isCanceled(r) {
-		out.Approved, out.Canceled, out.Amount, out.RetryAfter = false, true, money.Money{}, store.Never
+// encodeCanceled returns the answer to a cancellation with that to the prior request, if it was declined.
+func encodeCanceled(answer []byte, prior *ledger.Request) []byte {
+	if prior == nil || prior.Spend != nil {
+		prior = &ledger.Request{}
 	}
+	e := newEncoder()
+	e.Bytes(answer)
+	e.Strings(prior.Accounts)
+	e.Int(prior.At)
+	e.Bytes(prior.Answer)
+	return e.B
+}
+
+// decodeCanceled returns the answer to a cancellation.
+func decodeCanceled(r *ledger.Request) (out Answer, err error) {
+	d := book.NewDecoder("a cancellation", format, r.Answer)
+	of := ledger.Request{At: r.At, Accounts: r.Accounts, Answer: d.Bytes()}
+	prior := ledger.Request{Accounts: d.Strings(), At: d.Int(), Answer: d.Bytes()}
+	if err = d.End(); err == nil {
+		out, err = decodeAnswer(&of)
+	}
+	if err == nil && len(prior.Accounts) > 0 {
+		out.Before = new(Answer)
+		*out.Before, err = decodeAnswer(&prior)
+	}
+	return out, err
+}
+
+// replay returns the answer to a request that is sent again. If the request was canceled, it is
+// declined, by the rules that declined it before.
+func replay(r *ledger.Request) (out Answer, err error) {
+	if isCanceled(r) {
+		out, err = decodeCanceled(r)
+		out.Approved, out.Canceled, out.Amount, out.RetryAfter = false, true, money.Money{}, store.Never
+	} else {
+		out, err = decodeAnswer(r)
+	}
+	out.Replayed = true
 	return out, err
 }
 

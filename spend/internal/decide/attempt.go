@@ -219,7 +219,7 @@ func (t *attempt) changes(out *Answer) *ledger.Changes {
 	r := ledger.Request{ID: t.act.ID, At: t.now, Accounts: out.Accounts, Content: t.act.Content, Answer: out.encode()}
 	switch {
 	case t.act.Kind == figures.KindCancel:
-		r.Content, r.Spend = canceledContent, t.spend.encode()
+		r.Content, r.Answer, r.Spend = canceledContent, encodeCanceled(r.Answer, t.prior), t.spend.encode()
 	case t.begins:
 		r.Spend = t.spend.encode()
 	case t.spend != nil:

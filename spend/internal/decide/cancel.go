@@ -12,21 +12,21 @@ import (
 // canceled looks at the request with the ID that is to be canceled. It reports whether the answer
 // is in out already.
 func (t *attempt) canceled(prior *ledger.Request, out *Outcome) (done bool, err error) {
-	d, err := decodeAnswer(prior)
-	switch {
-	case err != nil:
-		return false, err
-	case prior.Accounts[0] != t.act.Keys[0]:
+	if prior.Accounts[0] != t.act.Keys[0] {
 		return false, BadRequest("the request to cancel is of another account")
-	case isCanceled(prior):
-		*out = Outcome{Answer: d}
-		out.Replayed, out.Canceled = true, true
-		return true, nil
-	case prior.Spend == nil && d.Approved:
-		return false, fmt.Errorf("spend: %w: it began no spend that could be canceled", ErrIDReused)
+	}
+	if isCanceled(prior) {
+		*out = Outcome{}
+		out.Answer, err = decodeCanceled(prior)
+		out.Before, out.Replayed, out.Canceled = nil, true, true
+		return true, err
+	}
+	d, err := decodeAnswer(prior)
+	if err == nil && prior.Spend == nil && d.Approved {
+		err = fmt.Errorf("spend: %w: it began no spend that could be canceled", ErrIDReused)
 	}
 	t.prior = prior
-	return false, nil
+	return false, err
 }
 
 // cancel undoes the spend of the ID, if it began one.

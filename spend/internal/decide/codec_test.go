@@ -154,6 +154,24 @@ func TestDamagedAnswers(t *testing.T) {
 	}
 }
 
+// TestAnswersToCancellations: an answer to a cancellation that is cut off is damaged.
+func TestAnswersToCancellations(t *testing.T) {
+	keys := []string{"cards/a"}
+	declined := Answer{Remaining: []Usage{{Usage: figures.Usage{Rule: "r", Limit: 1, Currency: "EUR"}}}, Declines: []Decline{{}}}
+	answer := encodeCanceled(declined.encode(), &ledger.Request{Accounts: keys, Answer: declined.encode()})
+	read := func(answer []byte) (Answer, error) {
+		return replay(&ledger.Request{Accounts: keys, Content: canceledContent, Answer: answer})
+	}
+	if d, err := read(answer); err != nil || len(d.Before.Declines) != 1 {
+		t.Fatalf("the answer to a cancellation as it was: %+v, %v", d, err)
+	}
+	for n := range answer {
+		if d, err := read(answer[:n]); !errors.Is(err, store.ErrCorrupt) {
+			t.Errorf("%d bytes of an answer to a cancellation: %+v, %v; want ErrCorrupt", n, d, err)
+		}
+	}
+}
+
 // TestEmptySpends: a stored spend without accounts or without parts is damage.
 func TestEmptySpends(t *testing.T) {
 	for name, sp := range map[string]*spend{
