@@ -264,21 +264,54 @@ func TestPruneOfManyValues(t *testing.T) {
 	sound(t, b)
 }
 
+// verifying is a ledger that verifies the account after each decision.
+type verifying struct {
+	*testLedger
+	verify func(decision int)
+	n      int
+}
+
+func (l *verifying) Decide(ctx context.Context, job *ledger.Job) error {
+	err := l.testLedger.Decide(ctx, job)
+	if l.n++; l.verify != nil {
+		l.verify(l.n)
+	}
+	return err
+}
+
 // TestPruneManyOfOneTime: entries of one time go together, however many they are, and a Lifetime rule
-// keeps the sum of all.
+// keeps the sum of all, after each of the decisions in which they go.
 func TestPruneManyOfOneTime(t *testing.T) {
-	const n = 1030
-	l := newTestLedger(t)
-	b := budgets(t, l, spend.Lifetime("ever", cents(2*n)))
-	for i := range n {
-		charge(t, b, fmt.Sprint(i), 1)
+	for name, c := range map[string]struct {
+		before, together, after int // entries
+		most                    int // decisions
+	}{
+		"alone":                 {0, 1030, 0, 1},
+		"after others":          {1000, 1030, 0, 2},
+		"before others":         {0, 3000, 10, 1},
+		"longer than two pages": {100, 3000, 1500, 4},
+	} {
+		l := &verifying{testLedger: newTestLedger(t)}
+		n := int64(c.before + c.together + c.after)
+		b := budgets(t, l, spend.Lifetime("ever", cents(2*n)))
+		for i := range n {
+			if i < int64(c.before) || i >= int64(c.before+c.together) {
+				l.now = l.now.Add(time.Second)
+			}
+			charge(t, b, fmt.Sprint(i), 1)
+		}
+		l.now = l.now.Add(90 * day)
+		l.n, l.verify = 0, func(decision int) {
+			if err := b.Verify(t.Context(), "a"); err != nil {
+				t.Errorf("%s, decision %d: %v", name, decision, err)
+			}
+		}
+		prune(t, b)
+		if got, left := used(t, b), l.entries(t); got != n || len(left) != 0 || l.n > c.most {
+			t.Errorf("%s: %d cents are used and %d entries are left after %d decisions; want %d and none after %d at most",
+				name, got, len(left), l.n, n, c.most)
+		}
 	}
-	l.now = l.now.Add(90 * day)
-	prune(t, b)
-	if got, left := used(t, b), l.entries(t); got != n || len(left) != 0 {
-		t.Errorf("%d cents are used and %d entries are left; want %d and none", got, len(left), n)
-	}
-	sound(t, b)
 }
 
 // TestPruneOfAnIdleAccount: an account that nobody uses after its last hold has expired keeps no

@@ -251,18 +251,21 @@ const mostDropped = 1024
 // they can go. There may be more that can.
 func (p *pruning) old(a *account, now int64) (old []ledger.Entry, upto int64, more bool, err error) {
 	upto = p.upto(a, now)
+	after := ledger.Position{At: a.pruned + 1}
 	for limit := figures.Horizon; ; limit = mostDropped {
-		if old, err = a.snap.Since(a.key, ledger.Position{At: a.pruned + 1}, limit); err != nil {
+		page, err := a.snap.Since(a.key, after, limit)
+		if err != nil {
 			return nil, 0, false, err
 		}
-		if n := len(old); n < limit || limit == mostDropped || old[n-1].At > upto {
-			break
+		if old = append(old, page...); len(page) < limit || old[len(old)-1].At > upto {
+			return old, upto, false, nil
+		}
+		last := old[len(old)-1]
+		after = ledger.Position{At: last.At, Seq: last.Seq}
+		if len(old) >= mostDropped && old[0].At < last.At { // others of that time may follow
+			return old, last.At - 1, true, nil
 		}
 	}
-	if n := len(old); n >= mostDropped && old[n-1].At <= upto {
-		return old, old[n-1].At, true, nil
-	}
-	return old, upto, false, nil
 }
 
 // again is the part of KeepIDs after which Prune looks again at an account whose entries others still
