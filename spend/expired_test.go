@@ -11,17 +11,18 @@ import (
 	"github.com/brimgo/brim/spend/ledger"
 )
 
-// work counts the entries and holds that decisions read and write, and the bytes of the account.
-type work struct{ read, written, state int }
+// work counts the entries and holds that decisions read and write, the entries of the longest page, and
+// the bytes of the account.
+type work struct{ read, page, written, state int }
 
 type working struct {
 	ledger.Snapshot
 	w *work
 }
 
-func (s working) Entries(account string, after, upto int64, limit int) ([]ledger.Entry, int64, error) {
+func (s working) Entries(account string, after ledger.Place, upto int64, limit int) ([]ledger.Entry, ledger.Place, error) {
 	list, through, err := s.Snapshot.Entries(account, after, upto, limit)
-	s.w.read += len(list)
+	s.w.read, s.w.page = s.w.read+len(list), max(s.w.page, len(list))
 	return list, through, err
 }
 

@@ -143,7 +143,7 @@ func TestEndlessEntries(t *testing.T) {
 
 type endless struct{ ledger.Snapshot }
 
-func (endless) Entries(_ string, after, _ int64, _ int) ([]ledger.Entry, int64, error) {
+func (endless) Entries(_ string, after ledger.Place, _ int64, _ int) ([]ledger.Entry, ledger.Place, error) {
 	return nil, after, nil
 }
 

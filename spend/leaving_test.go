@@ -122,6 +122,30 @@ func TestRetryAfterIsNeverLate(t *testing.T) {
 	}
 }
 
+// TestManyOfOneDate: a decline reads 32 entries of a date, whatever their number. The decision whose
+// window they leave reads each of them once, in pages of a bounded length.
+func TestManyOfOneDate(t *testing.T) {
+	const n, longest = 50_000, 1 << 14
+	m := &measured{testLedger: newTestLedger(t)}
+	b := budgets(t, m, spend.Rolling("window", cents(n), day))
+	for i := range n {
+		charge(t, b, fmt.Sprint(i), 1)
+	}
+	for i := range 3 {
+		m.now, m.w = m.now.Add(time.Hour), work{}
+		d, err := b.Charge(t.Context(), spend.Request{ID: fmt.Sprint("more", i), Account: "a", Amount: cents(1)})
+		if left := day - time.Duration(i+1)*time.Hour; err != nil || d.RetryAfter != left || !d.AtLeast || m.w.read > 32 {
+			t.Errorf("%+v, %v, after %d entries were read; want a decline for %v at least, and 32", d, err, m.w.read, left)
+		}
+	}
+	m.now, m.w = m.now.Add(day-3*time.Hour), work{}
+	charge(t, b, "leaves", n)
+	if m.w.read > n+32 || m.w.page > longest {
+		t.Errorf("%d entries were read, in pages of up to %d; want %d, in pages of up to %d", m.w.read, m.w.page, n, longest)
+	}
+	sound(t, b)
+}
+
 // TestEntriesThatDoNotMatch: entries that a rule does not count make no room, but a decline goes
 // through no more of them than of others.
 func TestEntriesThatDoNotMatch(t *testing.T) {

@@ -120,9 +120,9 @@ func (s *snapshot) Request(id string) (*ledger.Request, error) {
 	return r, err
 }
 
-func (s *snapshot) Entries(account string, after, upto int64, limit int) ([]ledger.Entry, int64, error) {
+func (s *snapshot) Entries(account string, after ledger.Place, upto int64, limit int) ([]ledger.Entry, ledger.Place, error) {
 	if err := s.before(); err != nil {
-		return nil, 0, err
+		return nil, after, err
 	}
 	return s.Snapshot.Entries(account, after, upto, limit)
 }

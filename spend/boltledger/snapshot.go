@@ -1,11 +1,10 @@
 package boltledger
 
 import (
-	"bytes"
 	"cmp"
 	"math"
-	"slices"
 
+	"github.com/brimgo/brim/spend/internal/book"
 	"github.com/brimgo/brim/spend/ledger"
 )
 
@@ -30,109 +29,108 @@ func (b *buckets) Request(id string) (*ledger.Request, error) {
 	return decodeRequest([]byte(id), v)
 }
 
-// timeCursor is a cursor over an account's entries, or over its corrections by date, in order of time.
-type timeCursor struct {
-	c     *prefixCursor
-	start []byte
-	upto  int64
-	k, v  []byte // k is nil at the end
-	later int64  // time of the first key after upto, or the latest possible time; known at the end
-	err   error  // that ended the walk
+// placeCursor is a cursor over an account's entries by time, or over its corrections by date.
+type placeCursor struct {
+	c      *prefixCursor
+	start  []byte
+	k, v   []byte       // k is nil at the end
+	next   ledger.Place // of k; the end of the latest date at the end
+	passed int          // number of keys before k
+	err    error        // that ended the walk
 }
 
-// walk returns a cursor that begins at the first key with a greater time than after.
-func (b *buckets) walk(account string, letter byte, after, upto int64) *timeCursor {
+// walk returns a cursor at the first key after a place.
+func (b *buckets) walk(account string, letter byte, after ledger.Place) *placeCursor {
 	start := prefix(account, letter)
-	c, err := b.accounts.ascend(start, number(bytes.Clone(start), after))
-	w := &timeCursor{c: c, start: start, upto: upto, err: err}
-	for w.next(); w.k != nil && numberAt(w.k[len(start):]) <= after; {
-		w.next()
+	c, err := b.accounts.ascend(start, entryKey(account, letter, after.Dated, after.Seq))
+	w := &placeCursor{c: c, start: start, err: err}
+	if w.step(); w.next == after {
+		w.step()
 	}
+	w.passed = 0
 	return w
 }
 
-func (w *timeCursor) next() {
+func (w *placeCursor) step() {
+	w.passed++
 	if w.k = nil; w.err == nil {
 		w.k, w.v, w.err = w.c.next()
 	}
-	if w.k == nil {
-		w.later = math.MaxInt64
-	} else if at := numberAt(w.k[len(w.start):]); at > w.upto {
-		w.k, w.later = nil, at
+	if w.next = book.EndOf(math.MaxInt64); w.k != nil {
+		w.next = ledger.Place{Dated: numberAt(w.k[len(w.start):]), Seq: numberAt(w.k[len(w.start)+8:])}
 	}
 }
 
-// time returns the time in the key, or the latest possible time at the end.
-func (w *timeCursor) time() int64 {
-	if w.k == nil {
-		return math.MaxInt64
-	}
-	return numberAt(w.k[len(w.start):])
-}
-
-// Entries walks the entries and the corrections of their dates side by side.
+// Entries walks the entries and the corrections of their dates side by side, at most limit of each.
 func (b *buckets) Entries(
-	account string, after, upto int64, limit int,
-) (page []ledger.Entry, through int64, err error) {
-	entries, dates := b.walk(account, ofEntries, after, upto), b.walk(account, ofDates, after, upto)
-	for entries.k != nil || dates.k != nil {
-		first, date := len(page), min(entries.time(), dates.time())
-		if len(page) >= limit {
-			return page, date - 1, nil
+	account string, after ledger.Place, upto int64, limit int,
+) (page []ledger.Entry, through ledger.Place, err error) {
+	entries, dates := b.walk(account, ofEntries, after), b.walk(account, ofDates, after)
+	for {
+		next := entries.next
+		if book.Compare(dates.next, next) < 0 {
+			next = dates.next
 		}
-		for ; entries.k != nil && entries.time() == date; entries.next() {
+		if err := cmp.Or(entries.err, dates.err); err != nil {
+			return nil, next, err
+		}
+		switch {
+		case next.Dated > upto || next == book.EndOf(math.MaxInt64):
+			return page, book.EndOf(max(upto, next.Dated-1)), nil
+		case entries.next == next && entries.passed == limit, dates.next == next && dates.passed == limit:
+			return page, book.Through(through, next), nil
+		}
+		through = next
+		if entries.next == next {
 			e, err := decodeEntry(entries.k, entries.v)
 			if err != nil {
-				return nil, 0, err
+				return nil, next, err
 			}
 			if e.Part == e.Seq {
 				page = append(page, e)
 			}
+			entries.step()
 		}
-		for ; dates.k != nil && dates.time() == date; dates.next() {
-			at, err := decodeDate(dates.v)
+		if dates.next == next {
+			e, err := b.correction(account, next, dates.v)
 			if err != nil {
-				return nil, 0, err
-			}
-			key := entryKey(account, ofEntries, at, numberAt(dates.k[len(dates.start)+8:]))
-			v, err := b.accounts.get(key)
-			if err != nil {
-				return nil, 0, err
-			}
-			e, err := decodeEntry(key, v)
-			if err != nil {
-				return nil, 0, err
+				return nil, next, err
 			}
 			page = append(page, e)
+			dates.step()
 		}
-		slices.SortFunc(page[first:], func(x, y ledger.Entry) int { return cmp.Compare(x.Seq, y.Seq) })
 	}
-	if err := cmp.Or(entries.err, dates.err); err != nil {
-		return nil, 0, err
+}
+
+// correction reads the correction at a place, by the value under its date.
+func (b *buckets) correction(account string, place ledger.Place, value []byte) (ledger.Entry, error) {
+	at, err := decodeDate(value)
+	if err != nil {
+		return ledger.Entry{}, err
 	}
-	return page, max(upto, min(entries.later, dates.later)-1), nil
+	key := entryKey(account, ofEntries, at, place.Seq)
+	v, err := b.accounts.get(key)
+	if err != nil {
+		return ledger.Entry{}, err
+	}
+	return decodeEntry(key, v)
 }
 
 // Since lists entries by number.
 func (b *buckets) Since(account string, after ledger.Position, limit int) (list []ledger.Entry, err error) {
 	start := prefix(account, ofEntries)
 	c, err := b.accounts.ascend(start, entryKey(account, ofEntries, after.At, after.Seq))
-	if err != nil {
-		return nil, err
-	}
-	for {
-		k, v, err := c.next()
-		if k == nil || err != nil {
-			return list, err
+	for err == nil && len(list) < limit {
+		var k, v []byte
+		if k, v, err = c.next(); k == nil || err != nil {
+			break
 		}
-		e, err := decodeEntry(k, v)
-		if n := len(list); err != nil || n >= limit && e.At != list[n-1].At {
-			return list, err
-		}
-		if e.Seq > after.Seq {
+		var e ledger.Entry
+		if e, err = decodeEntry(k, v); err == nil && e.Seq > after.Seq {
 			list = append(list, e)
 		}
 	}
+	return list, err
 }
 
 // Open lists open holds.

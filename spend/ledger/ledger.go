@@ -97,16 +97,17 @@ type Snapshot interface {
 	Account(key string) (Account, error)
 	// Request returns the answer to an ID, or nil.
 	Request(id string) (*Request, error)
-	// Entries returns the entries of an account dated after one time and up to
-	// another, in the order of their dates, and of their numbers within one date.
-	// It may stop after limit entries, but never between entries of one date. It
-	// returns all entries that are dated up to through. If no entry is dated after
-	// upto and up to a later time, through may be that time; it is math.MaxInt64 at
-	// most.
-	Entries(account string, after, upto int64, limit int) (entries []Entry, through int64, err error)
+	// Entries returns entries of an account that come after a place and are dated up
+	// to upto, in the order of their places, and at most limit of them. They are all
+	// entries up to the place through, which is later than after. It may return fewer,
+	// or none, although more follow: a ledger need not go on for long over entries
+	// that it passes over, such as those made in the range and dated before it. A page
+	// may end within a date. If no further entry has the date with which it ends,
+	// through is the end of that date, a Seq of math.MaxInt64. If none is left up to
+	// upto, through is the end of upto, or of a later date up to which there is none.
+	Entries(account string, after Place, upto int64, limit int) (entries []Entry, through Place, err error)
 	// Since returns the entries of an account after a position, in the order of
-	// their numbers. It may stop after limit entries, but never between entries of
-	// one At.
+	// their numbers, and at most limit of them. Fewer mean that no more follow.
 	Since(account string, after Position, limit int) ([]Entry, error)
 	// Holds returns the requests that began the account's open holds with an
 	// expiry up to upto, at most limit of them, in the order of expiry. next is the
@@ -186,8 +187,12 @@ type Credited struct {
 	Amount int64  `json:"amount"` // positive
 }
 
-// Position is a place in an account's ledger.
+// Position is a position in an account's ledger, whose entries are in the order of their numbers.
 type Position struct{ At, Seq int64 }
+
+// Place is a place among the entries of an account in the order of their dates, and of their numbers
+// within one date.
+type Place struct{ Dated, Seq int64 }
 
 // Hold records that an account still reserves money for a spend. The amount is in the Spend of the
 // [Request].

@@ -48,12 +48,9 @@ var _ ledger.Ledger = (*memory)(nil)
 type account struct {
 	ledger.Account
 	entries     []ledger.Entry // their numbers have no gaps
-	corrections []dated        // the entries that count at another date than their own, in that order
+	corrections []ledger.Place // of the entries that count at another date than their own, in that order
 	holds       []ledger.Hold  // in the order of expiry, then of ID
 }
-
-// dated is the number of an entry and the date at which it counts.
-type dated struct{ date, seq int64 }
 
 // New returns an empty ledger in memory. Any number of goroutines may use it at once. o may be nil.
 func New(o *Options) ledger.Ledger {
@@ -137,8 +134,8 @@ func (l *memory) apply(c *ledger.Changes) {
 		a := l.accounts[e.Account]
 		a.entries = append(a.entries, *e)
 		if e.Part != e.Seq {
-			i := a.corrected(e.Dated)
-			a.corrections = slices.Insert(a.corrections, i, dated{e.Dated, e.Seq})
+			place := book.PlaceOf(e)
+			a.corrections = slices.Insert(a.corrections, a.corrected(place), place)
 		}
 	}
 	for _, list := range [...][]ledger.Request{c.Requests, c.Spends, c.Replaced} {
@@ -168,24 +165,26 @@ func (l *memory) apply(c *ledger.Changes) {
 // drop removes the entries up to a time. It copies the rest, so that the memory
 // of the removed entries becomes free.
 func (a *account) drop(at int64) {
-	n := a.after(at)
+	n := a.after(book.EndOf(at))
 	if n == 0 {
 		return
 	}
 	a.entries = slices.Clone(a.entries[n:])
-	a.corrections = slices.DeleteFunc(a.corrections, func(d dated) bool {
-		return len(a.entries) == 0 || d.seq < a.entries[0].Seq
+	a.corrections = slices.DeleteFunc(a.corrections, func(p ledger.Place) bool {
+		return len(a.entries) == 0 || p.Seq < a.entries[0].Seq
 	})
 }
 
-// after returns the index of the first entry after a time.
-func (a *account) after(at int64) int {
-	return sort.Search(len(a.entries), func(i int) bool { return a.entries[i].At > at })
+// after returns the index of the first entry whose time and number come after a place.
+func (a *account) after(p ledger.Place) int {
+	return sort.Search(len(a.entries), func(i int) bool {
+		return book.Compare(ledger.Place{Dated: a.entries[i].At, Seq: a.entries[i].Seq}, p) > 0
+	})
 }
 
-// corrected returns the index of the first correction of a date after that.
-func (a *account) corrected(date int64) int {
-	return sort.Search(len(a.corrections), func(i int) bool { return a.corrections[i].date > date })
+// corrected returns the index of the first correction after a place.
+func (a *account) corrected(p ledger.Place) int {
+	return sort.Search(len(a.corrections), func(i int) bool { return book.Compare(a.corrections[i], p) > 0 })
 }
 
 // History lists entries, newest first. See [ledger.Ledger].

@@ -1,10 +1,9 @@
 package memledger
 
 import (
-	"cmp"
 	"math"
-	"slices"
 
+	"github.com/brimgo/brim/spend/internal/book"
 	"github.com/brimgo/brim/spend/ledger"
 )
 
@@ -24,68 +23,63 @@ func (l *memory) Account(key string) (ledger.Account, error) {
 // Request returns the answer to an ID, or nil.
 func (l *memory) Request(id string) (*ledger.Request, error) { return l.requests[id], nil }
 
-// Entries lists entries by date.
-func (l *memory) Entries(key string, after, upto int64, limit int) (page []ledger.Entry, through int64, err error) {
+// Entries walks the entries and the corrections of their dates side by side, at most limit of each.
+func (l *memory) Entries(
+	key string, after ledger.Place, upto int64, limit int,
+) (page []ledger.Entry, through ledger.Place, err error) {
 	a := l.accounts[key]
 	if a == nil {
-		return nil, upto, nil
+		return nil, book.EndOf(upto), nil
 	}
 	i, j := a.after(after), a.corrected(after)
-	first, whole := i, true // the page is a part of the entries, which is not copied
-	for last := after; ; {
-		date := int64(math.MaxInt64)
+	first, corrected, whole := i, j, true // the page is a part of the entries, which is not copied
+	for {
+		entry, date := book.EndOf(math.MaxInt64), book.EndOf(math.MaxInt64)
 		if i < len(a.entries) {
-			date = a.entries[i].At
+			entry = ledger.Place{Dated: a.entries[i].At, Seq: a.entries[i].Seq}
 		}
 		if j < len(a.corrections) {
-			date = min(date, a.corrections[j].date)
+			date = a.corrections[j]
+		}
+		next := entry
+		if book.Compare(date, next) < 0 {
+			next = date
 		}
 		switch {
-		case date > upto || i == len(a.entries) && j == len(a.corrections):
-			return page, max(upto, date-1), nil
-		case len(page) >= limit:
-			return page, last, nil
+		case next.Dated > upto || next == book.EndOf(math.MaxInt64):
+			return page, book.EndOf(max(upto, next.Dated-1)), nil
+		case entry == next && i-first == limit, date == next && j-corrected == limit:
+			return page, book.Through(through, next), nil
 		}
-		start := len(page)
-		last = date
-		for ; i < len(a.entries) && a.entries[i].At == date; i++ {
-			switch {
-			case a.entries[i].Part != a.entries[i].Seq:
+		through = next
+		if entry == next {
+			switch e := &a.entries[i]; {
+			case e.Part != e.Seq:
 				whole = false
 			case whole:
 				page = a.entries[first : i+1 : i+1]
 			default:
-				page = append(page, a.entries[i])
+				page = append(page, *e)
 			}
+			i++
 		}
-		if j == len(a.corrections) || a.corrections[j].date > date {
-			continue
+		if date == next {
+			whole = false
+			page = append(page, a.entries[date.Seq-a.entries[0].Seq])
+			j++
 		}
-		whole = false
-		for ; j < len(a.corrections) && a.corrections[j].date == date; j++ {
-			page = append(page, a.entries[a.corrections[j].seq-a.entries[0].Seq])
-		}
-		slices.SortFunc(page[start:], func(x, y ledger.Entry) int { return cmp.Compare(x.Seq, y.Seq) })
 	}
 }
 
 // Since lists entries by number.
 func (l *memory) Since(key string, after ledger.Position, limit int) ([]ledger.Entry, error) {
 	a := l.accounts[key]
-	if a == nil {
+	if a == nil || len(a.entries) == 0 {
 		return nil, nil
 	}
-	first := a.after(after.At - 1)
-	if after.At == math.MinInt64 {
-		first = 0
-	}
-	for first < len(a.entries) && a.entries[first].Seq <= after.Seq {
-		first++
-	}
-	if limit >= len(a.entries)-first {
-		return a.entries[first:], nil
-	}
-	return a.entries[first:a.after(a.entries[first+limit-1].At)], nil
+	first := a.after(ledger.Place{Dated: after.At, Seq: math.MinInt64})
+	first = max(first, int(min(after.Seq+1-a.entries[0].Seq, int64(len(a.entries)))))
+	return a.entries[first:][:min(limit, len(a.entries)-first)], nil
 }
 
 // Open lists open holds.

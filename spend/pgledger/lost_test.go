@@ -25,7 +25,7 @@ func TestConnectionLostInAJob(t *testing.T) {
 	}
 	for name, read := range map[string]func(ledger.Snapshot) error{
 		"request": func(s ledger.Snapshot) error { _, err := s.Request("x"); return err },
-		"entries": func(s ledger.Snapshot) error { _, _, err := s.Entries("account", 0, 1, 1); return err },
+		"entries": func(s ledger.Snapshot) error { _, _, err := s.Entries("account", ledger.Place{}, 1, 1); return err },
 		"since":   func(s ledger.Snapshot) error { _, err := s.Since("account", ledger.Position{}, 1); return err },
 		"holds":   func(s ledger.Snapshot) error { _, _, err := s.Holds("account", 1, 1); return err },
 	} {

@@ -1,7 +1,6 @@
 package pgledger
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -122,7 +121,7 @@ func (r *rows) queue(out *pgx.Batch, keys, spends []string, lock bool) {
 		out.Queue(sql[begin], begun).Query(r.scanBegun)
 	}
 	out.Queue(sql["requests"], idColumn(slices.Sorted(maps.Keys(r.requests))), now).Query(r.scanRequests)
-	out.Queue(sql["watched"], keys, now, readAhead, begun).Query(r.scanWatched)
+	out.Queue(sql["watched"], keys, now, readAhead+1, begun).Query(r.scanWatched)
 }
 
 // send sends statements of the transaction that read the clock, among others.
@@ -226,44 +225,71 @@ func (r *rows) scanWatched(row pgx.Rows) error {
 		place   int32
 		after   int64
 	}
-	read := make(map[window][]ledger.Entry)
+	read := make(map[window]*listing)
 	for row.Next() {
 		var of window
-		var line entryRow
+		var line listed
 		if err := row.Scan(append([]any{&of.account, &of.place, &of.after}, line.fields()...)...); err != nil {
 			return err
 		}
-		e, err := line.entry(of.account)
-		if err != nil {
+		if read[of] == nil {
+			read[of] = &listing{through: book.EndOf(math.MaxInt64)}
+		}
+		if err := read[of].add(&line, of.account, readAhead+1); err != nil {
 			return err
 		}
-		read[of] = append(read[of], e)
 	}
-	for of, list := range read {
-		list, through := cut(list, math.MaxInt64, readAhead)
-		r.pages.Keep(of.account, of.after, list, through, 0)
+	for of, l := range read {
+		list, through := l.page()
+		r.pages.Keep(of.account, book.EndOf(of.after), list, through, 0)
 	}
 	return row.Err()
 }
 
-// cut sorts the entries that are dated up to through, and ends them with the date with which the limit
-// of the statement ended one of its two parts.
-func cut(list []ledger.Entry, through int64, limit int) ([]ledger.Entry, int64) {
-	for _, corrects := range [...]bool{false, true} {
-		n, end := 0, int64(math.MinInt64)
-		for i := range list {
-			if (list[i].Part != list[i].Seq) == corrects {
-				n++
-				end = max(end, list[i].Dated)
-			}
-		}
-		if n >= limit {
-			through = min(through, end)
+// listed is the target of a scan of an entry that a statement has found by its time, or as a
+// correction by its date.
+type listed struct {
+	entryRow
+	corrects bool
+}
+
+func (l *listed) fields() []any { return append([]any{&l.corrects}, l.entryRow.fields()...) }
+
+// listing is the entries of an account by their dates, of which a statement returns two parts. The
+// part by time also has corrections, so that the server looks at no more entries than it returns.
+type listing struct {
+	list    []ledger.Entry
+	through ledger.Place // up to which both parts have all entries
+	rows    [2]int       // of each part
+	last    [2]ledger.Place
+}
+
+// add adds an entry of a part, of which the statement returns that many rows at most. Of a full part,
+// the last row only tells where the part goes on.
+func (l *listing) add(line *listed, account string, most int) error {
+	e, err := line.entry(account)
+	if err != nil {
+		return err
+	}
+	part, place := 0, ledger.Place{Dated: e.At, Seq: e.Seq}
+	if line.corrects {
+		part, place = 1, book.PlaceOf(&e)
+	}
+	if l.rows[part]++; l.rows[part] == most {
+		if stop := book.Through(l.last[part], place); book.Compare(stop, l.through) < 0 {
+			l.through = stop
 		}
 	}
-	list = slices.DeleteFunc(list, func(e ledger.Entry) bool { return e.Dated > through })
-	slices.SortFunc(list, func(x, y ledger.Entry) int {
-		return cmp.Or(cmp.Compare(x.Dated, y.Dated), cmp.Compare(x.Seq, y.Seq))
-	})
-	return list, through
+	l.last[part] = place
+	if line.corrects == (e.Part != e.Seq) {
+		l.list = append(l.list, e)
+	}
+	return nil
+}
+
+// page returns the entries up to through in the order of their places.
+func (l *listing) page() ([]ledger.Entry, ledger.Place) {
+	list := slices.DeleteFunc(l.list, func(e ledger.Entry) bool { return book.Compare(book.PlaceOf(&e), l.through) > 0 })
+	book.Sort(list)
+	return list, l.through
 }

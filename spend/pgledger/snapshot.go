@@ -57,7 +57,9 @@ func bound(us int64) time.Time { return pgrun.Timestamp(max(first, min(last, us)
 
 // Entries lists entries by date. Declines of several accounts ask for the entries after one edge. So
 // the entries come with the pages of as many other accounts as were asked for before.
-func (r *rows) Entries(account string, after, upto int64, limit int) (list []ledger.Entry, through int64, err error) {
+func (r *rows) Entries(
+	account string, after ledger.Place, upto int64, limit int,
+) (list []ledger.Entry, through ledger.Place, err error) {
 	own := r.ids[account]
 	keys := map[int64]string{own: account}
 	for key, id := range r.ids {
@@ -69,25 +71,34 @@ func (r *rows) Entries(account string, after, upto int64, limit int) (list []led
 		}
 	}
 	r.misses += len(keys)
-	pages := make(map[int64][]ledger.Entry)
+	pages := make(map[int64]*listing)
 	ids := slices.Sorted(maps.Keys(keys))
-	pruned := column(ids, func(id *int64) *time.Time { return instant(r.accounts[keys[*id]].Pruned) })
-	args := []any{ids, bound(after), bound(upto), limit, pruned}
+	for _, id := range ids {
+		pages[id] = &listing{through: book.EndOf(upto)}
+	}
+	places := column(ids, func(id *int64) ledger.Place { // pruned entries may wait for the end of their partition
+		if pruned := r.accounts[keys[*id]].Pruned; pruned != 0 && pruned >= after.Dated {
+			return book.EndOf(pruned)
+		}
+		return after
+	})
+	dates := column(places, func(p *ledger.Place) time.Time { return bound(p.Dated) })
+	seqs := column(places, func(p *ledger.Place) int64 { return p.Seq })
+	rows := min(limit, math.MaxInt32) + 1
+	args := []any{ids, dates, seqs, bound(upto), rows}
 	err = r.query(r.l.sql["entries"], args, func(row pgx.Rows) error {
 		var id int64
-		var line entryRow
+		var line listed
 		if err := row.Scan(append([]any{&id}, line.fields()...)...); err != nil {
 			return err
 		}
-		e, err := line.entry(keys[id])
-		pages[id] = append(pages[id], e)
-		return err
+		return pages[id].add(&line, keys[id], rows)
 	})
 	if err != nil {
-		return nil, 0, err
+		return nil, through, err
 	}
 	for id, key := range keys {
-		page, end := cut(pages[id], upto, limit)
+		page, end := pages[id].page()
 		if r.pages.Keep(key, after, page, end, limit); id == own {
 			list, through = page, end
 		}

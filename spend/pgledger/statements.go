@@ -21,6 +21,9 @@ var fragments = []string{
 	COALESCE({e}.spend_amount, {e}.amount, {e}.used, {e}.held, 0::bigint), {{instant({e}.expires)}}, {e}.kind,
 	COALESCE({e}.spends, 0::smallint), COALESCE({e}.pending, 0::smallint), {e}.currency, {{octets({e}.id)}},
 	{{octets(COALESCE({e}.spend, {e}.id))}}, {e}.tags, {e}.refused, {e}.credited`,
+	// The columns of an entry that one of two parts has found, in the order of listed.fields.
+	`-- listed(e)
+	{e}.corrects, {{columns({e})}}`,
 	// The ids of the accounts of a request, and nulls.
 	`-- ids(r)
 	pg_catalog.array_cat(ARRAY[{r}.account, {r}.also], {r}.more)`,

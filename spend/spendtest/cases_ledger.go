@@ -168,6 +168,51 @@ func ledgerCases() []testCase {
 			},
 		},
 		{
+			name: "corrections of one date", rules: []spend.Rule{month(500)},
+			why: "a page may end within a date, whose later corrections take back: such a RetryAfter is a lower bound",
+			steps: []step{
+				charge(7), after(time.Second), repeat(100, func(c call, i int) call { return c.as(fmt.Sprint("c", i)) }),
+				after(time.Hour), repeat(100, func(_ call, i int) call { return refund(fmt.Sprint("c", i), 1) }),
+				repeat(50, func(call, int) call { return record(1).ago(time.Hour) }), after(time.Second),
+				repeat(100, func(call, int) call { return record(1).ago(time.Hour + time.Second) }), charge(3),
+				shows(7+50+100+3, 0, 500-160), tries(500-160+7, 30*days-time.Hour-2*time.Second, false),
+				tries(500-160+8, 30*days-time.Hour-time.Second, true), tries(500-160+158, 30*days-time.Hour-time.Second, true),
+				grows(30*days - time.Hour - 2*time.Second), after(30*days - time.Hour - 2*time.Second), shows(153, 0, 347),
+				tries(348, time.Second, true), grows(time.Second), after(time.Second), shows(3, 0, 497), charge(1), sound(353),
+			},
+		},
+		{
+			name: "entries of one date take each other back", rules: []spend.Rule{month(500)},
+			why: "more remains when the whole of a date has left, and not when the first page of it would",
+			steps: []step{
+				repeat(100, func(c call, i int) call { return c.as(fmt.Sprint("c", i)) }), after(time.Second), charge(3),
+				repeat(100, func(_ call, i int) call { return refund(fmt.Sprint("c", i), 1) }), grows(30 * days),
+				after(30*days - time.Second), charge(2), shows(5, 0, 495), grows(time.Second), after(time.Second), shows(2, 0, 498), sound(202),
+			},
+		},
+		{
+			name: "corrections of dates that have left", rules: []spend.Rule{month(500)},
+			why: "a ledger finds the entries behind many that were made in the window and count before it",
+			steps: []step{
+				repeat(100, func(_ call, i int) call { return authorize(fmt.Sprint("h", i), 1) }), after(days),
+				repeat(100, func(_ call, i int) call { return capture(fmt.Sprint("h", i), 1) }), after(time.Second), charge(5),
+				after(30*days - days), shows(5, 0, 495), grows(days), check(func(s *fixture) {
+					left := days // until the charge has left
+					for n := 0; ; n++ {
+						d, err := able(496).in(s).Send(ctx, s.b)
+						if err != nil || n > 10 || d.Approved != (left == 0) || d.RetryAfter > left || d.RetryAfter != left && !d.AtLeast {
+							s.Fatalf("request %d: %+v, %v; %v too early", n, d, err, left)
+						}
+						if d.Approved {
+							break
+						}
+						left -= d.RetryAfter
+						after(d.RetryAfter).do(s)
+					}
+				}), charge(500), shows(500, 0, 0), sound(202),
+			},
+		},
+		{
 			name: "an export has every entry once", rules: window,
 			why: "accounts are in byte order, entries newest first, and an export that stopped goes on after any entry",
 			steps: []step{check(func(s *fixture) {

@@ -38,7 +38,9 @@ const (
 	coarseClock           fault = "counts windows by a clock of milliseconds"
 	locksNoSpend          fault = "does not lock the accounts of a spend"
 	entriesByDecision     fault = "lists entries by the time of the decision"
-	splitsDates           fault = "ends a page between entries of one date"
+	splitsDates           fault = "takes a page that ends within a date for the end of the date"
+	skipsDates            fault = "goes on behind a date within which a page has ended"
+	repeatsDates          fault = "repeats an entry where a page goes on within a date"
 	entriesFromEdge       fault = "lists the entries of the edge of a window twice"
 	seesTooFar            fault = "says that no entry follows the entries of a range"
 	entriesBelowUpto      fault = "leaves out the entries of the last date of a range"
@@ -119,6 +121,8 @@ var broken = []brokenCase{
 	{locksNoSpend, random},
 	{entriesByDecision, random},
 	{splitsDates, "many entries of one date"},
+	{skipsDates, "many entries of one date"},
+	{repeatsDates, "many entries of one date"},
 	{entriesFromEdge, "many entries of one date"},
 	{seesTooFar, "many entries of one date"},
 	{entriesBelowUpto, "a window ends to the microsecond"},

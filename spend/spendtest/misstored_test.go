@@ -1,12 +1,12 @@
 package spendtest
 
 import (
-	"cmp"
 	"math"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/brimgo/brim/spend/internal/book"
 	"github.com/brimgo/brim/spend/ledger"
 )
 
@@ -224,32 +224,35 @@ func (s *brokenSnapshot) Request(id string) (*ledger.Request, error) {
 	return r, err
 }
 
-func (s *brokenSnapshot) Entries(account string, after, upto int64, limit int) ([]ledger.Entry, int64, error) {
+func (s *brokenSnapshot) Entries(account string, after ledger.Place, upto int64, limit int) ([]ledger.Entry, ledger.Place, error) {
 	account = s.l.keptAccount(account)
 	switch s.l.fault {
 	case entriesByDecision:
 		all, err := s.Since(account, ledger.Position{At: math.MinInt64}, math.MaxInt)
-		page := slices.DeleteFunc(slices.Clone(all), func(e ledger.Entry) bool { return e.At <= after || e.At > upto })
-		slices.SortStableFunc(page, func(x, y ledger.Entry) int { return cmp.Compare(x.Dated, y.Dated) })
-		return page, upto, err
+		page := slices.DeleteFunc(slices.Clone(all), func(e ledger.Entry) bool { return e.At <= after.Dated || e.At > upto })
+		book.Sort(page)
+		return page, book.EndOf(upto), err
 	case splitsDates:
 		page, through, err := s.Snapshot.Entries(account, after, upto, limit)
-		if len(page) > limit {
-			page, through = page[:limit], page[limit-1].Dated
+		return page, book.EndOf(through.Dated), err
+	case skipsDates:
+		after = book.EndOf(after.Dated)
+	case repeatsDates:
+		if after.Seq != math.MaxInt64 {
+			after.Seq--
 		}
-		return page, through, err
 	case entriesFromEdge:
-		after = max(after, math.MinInt64+1) - 1
+		after.Dated = max(after.Dated, math.MinInt64+1) - 1
 	case seesTooFar:
 		page, through, err := s.Snapshot.Entries(account, after, upto, limit)
-		if through >= upto {
-			through = math.MaxInt64
+		if through.Dated >= upto {
+			through = book.EndOf(math.MaxInt64)
 		}
 		return page, through, err
 	case entriesBelowUpto:
 		page, through, err := s.Snapshot.Entries(account, after, upto-1, limit)
-		if through == upto-1 {
-			through = upto
+		if through == book.EndOf(upto-1) {
+			through = book.EndOf(upto)
 		}
 		return page, through, err
 	}

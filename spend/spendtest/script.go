@@ -168,6 +168,28 @@ func shows(used, held, remaining int64, rule ...string) check {
 	return func(s *fixture) { s.Helper(); s.shows(used, held, remaining, rule...) }
 }
 
+// tries asks for an amount of the first rule, which fits after a time, or at the earliest then.
+func tries(n int64, after time.Duration, atLeast bool) check {
+	return func(s *fixture) {
+		s.Helper()
+		d, err := able(n).in(s).Send(ctx, s.b)
+		if err != nil || d.Approved || d.RetryAfter != after || d.AtLeast != atLeast {
+			s.Errorf("%d: %+v, %v; want RetryAfter %v, and AtLeast is %t", n, d, err, after, atLeast)
+		}
+	}
+}
+
+// grows wants that more remains of the first rule after a time.
+func grows(after time.Duration) check {
+	return func(s *fixture) {
+		s.Helper()
+		list, err := s.b.Remaining(ctx, "card")
+		if want := s.clock.now().Add(after); err != nil || !list[0].GrowsAt.Equal(want) {
+			s.Errorf("%+v, %v; want that it grows at %v", list, err, want)
+		}
+	}
+}
+
 // hasPlan wants that the card has that plan.
 func hasPlan(want string) check {
 	return func(s *fixture) {

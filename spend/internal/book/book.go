@@ -17,7 +17,8 @@ type Reader interface {
 	Locked(account string) bool
 	Account(key string) (ledger.Account, error)
 	Request(id string) (*ledger.Request, error)
-	Entries(account string, after, upto int64, limit int) (entries []ledger.Entry, through int64, err error)
+	// Entries may return more than limit entries.
+	Entries(account string, after ledger.Place, upto int64, limit int) (entries []ledger.Entry, through ledger.Place, err error)
 	Since(account string, after ledger.Position, limit int) ([]ledger.Entry, error)
 	// Open returns the account's open holds with an expiry up to upto, at most limit of them, in the
 	// order of expiry, as a slice of the caller's. next is the earliest expiry of the others, or 0. The
@@ -212,38 +213,41 @@ func (b *Batch) Request(id string) (*ledger.Request, error) {
 	return r, err
 }
 
-// Entries returns the entries of a range of dates.
-func (b *Batch) Entries(account string, after, upto int64, limit int) ([]ledger.Entry, int64, error) {
+// Entries returns a page of the entries of a range of dates.
+func (b *Batch) Entries(account string, after ledger.Place, upto int64, limit int) ([]ledger.Entry, ledger.Place, error) {
 	list, through, kept := b.Pages.Get(account, after, upto, limit)
 	if !kept {
 		var err error
 		if list, through, err = b.Reader.Entries(account, after, upto, limit); err != nil {
-			return nil, 0, err
+			return nil, ledger.Place{}, err
 		}
 		b.Pages.Keep(account, after, list, through, limit)
 	}
-	if a := b.account(account); a.least <= through { // else none of the fresh ones is dated up to through
+	if a := b.account(account); a.least <= through.Dated { // else none of the fresh ones is dated up to through
 		list, through = Merge(list, through, a.fresh, after, upto)
+	}
+	if len(list) > limit {
+		list, through = list[:limit:limit], Through(PlaceOf(&list[limit-1]), PlaceOf(&list[limit]))
 	}
 	return list, through, nil
 }
 
 // Merge adds entries of an account that are not stored yet to the answer of [ledger.Snapshot.Entries].
-func Merge(stored []ledger.Entry, through int64, fresh []ledger.Entry, after, upto int64) ([]ledger.Entry, int64) {
+func Merge(stored []ledger.Entry, through ledger.Place, fresh []ledger.Entry, after ledger.Place, upto int64) ([]ledger.Entry, ledger.Place) {
 	all := stored[:len(stored):len(stored)]
 	for i := range fresh {
 		switch e := &fresh[i]; {
-		case e.Dated <= after:
+		case Compare(PlaceOf(e), after) <= 0:
 		case e.Dated > upto:
-			through = min(through, e.Dated-1)
-		case e.Dated <= through:
+			if e.Dated <= through.Dated {
+				through = EndOf(e.Dated - 1)
+			}
+		case Compare(PlaceOf(e), through) <= 0:
 			all = append(all, *e)
 		}
 	}
 	if len(all) > len(stored) {
-		slices.SortFunc(all, func(x, y ledger.Entry) int {
-			return cmp.Or(cmp.Compare(x.Dated, y.Dated), cmp.Compare(x.Seq, y.Seq))
-		})
+		Sort(all)
 	}
 	return all, through
 }
@@ -253,7 +257,7 @@ func (b *Batch) Since(account string, after ledger.Position, limit int) ([]ledge
 	list, err := b.Reader.Since(account, after, limit)
 	list = list[:len(list):len(list)]
 	for _, e := range b.account(account).fresh {
-		if n := len(list); e.Seq > after.Seq && (n < limit || e.At == list[n-1].At) {
+		if e.Seq > after.Seq && len(list) < limit {
 			list = append(list, e)
 		}
 	}

@@ -20,7 +20,7 @@ func captures(tb testing.TB, n int) {
 	for i := range n {
 		id, key := fmt.Sprint(i), fmt.Sprint("a", i%50)
 		err := batch.Run(&ledger.Job{Run: func(s ledger.Snapshot) (*ledger.Changes, error) {
-			if _, _, err := s.Entries(key, 0, 4, 32); err != nil {
+			if _, _, err := s.Entries(key, ledger.Place{}, 4, 32); err != nil {
 				return nil, err
 			}
 			return &ledger.Changes{
@@ -38,7 +38,9 @@ func captures(tb testing.TB, n int) {
 	}
 }
 
-func (empty) Entries(string, int64, int64, int) ([]ledger.Entry, int64, error) { return nil, 4, nil }
+func (empty) Entries(string, ledger.Place, int64, int) ([]ledger.Entry, ledger.Place, error) {
+	return nil, EndOf(4), nil
+}
 
 // TestLargeBatch: a job of a large batch allocates about as many bytes as one of a small batch.
 func TestLargeBatch(t *testing.T) {

@@ -1,47 +1,74 @@
 package book
 
 import (
+	"cmp"
+	"math"
 	"slices"
 
 	"github.com/brimgo/brim/spend/ledger"
 )
 
-// Pages are stored entries of accounts by the date after which they begin. They stay true while a
+// PlaceOf returns the place of an entry.
+func PlaceOf(e *ledger.Entry) ledger.Place { return ledger.Place{Dated: e.Dated, Seq: e.Seq} }
+
+// EndOf returns the place after all entries of a date.
+func EndOf(date int64) ledger.Place { return ledger.Place{Dated: date, Seq: math.MaxInt64} }
+
+// Compare compares two places by their order.
+func Compare(x, y ledger.Place) int {
+	return cmp.Or(cmp.Compare(x.Dated, y.Dated), cmp.Compare(x.Seq, y.Seq))
+}
+
+// Through returns the place up to which a page has all entries that has stopped at one place, before
+// the next one: within a date only if both have that date.
+func Through(last, next ledger.Place) ledger.Place {
+	if next.Dated > last.Dated {
+		return EndOf(last.Dated)
+	}
+	return last
+}
+
+// Sort sorts entries by their places.
+func Sort(list []ledger.Entry) {
+	slices.SortFunc(list, func(x, y ledger.Entry) int { return Compare(PlaceOf(&x), PlaceOf(&y)) })
+}
+
+// Pages are stored entries of accounts by the place after which they begin. They stay true while a
 // batch decides: a ledger stores the changes of its jobs at the end. Declines of one account ask for
 // the same page, to tell when the amount would fit.
 type Pages map[edge]page
 
 type edge struct {
 	account string
-	after   int64
+	after   ledger.Place
 }
 
 type page struct {
 	list    []ledger.Entry
-	through int64 // all entries dated up to here are in list
-	limit   int   // of the read that it answered; 0 if it was read ahead
+	through ledger.Place // all entries up to here are in list
+	limit   int          // of the read that it answered; 0 if it was read ahead
 }
 
 // MostKept is the largest limit of a read whose page is kept: whoever reads a whole window in long
 // pages does not come back to them.
 const MostKept = 64
 
-// Keep keeps entries of an account: all that are dated after one time and up to another. limit is that
-// of the read, or 0.
-func (p Pages) Keep(account string, after int64, list []ledger.Entry, through int64, limit int) {
+// Keep keeps entries of an account: all that come after one place and up to another. limit is that of
+// the read, or 0.
+func (p Pages) Keep(account string, after ledger.Place, list []ledger.Entry, through ledger.Place, limit int) {
 	if limit <= MostKept {
 		p[edge{account, after}] = page{list, through, limit}
 	}
 }
 
 // Get answers a read of stored entries, as [Reader] does, if a page can.
-func (p Pages) Get(account string, after, upto int64, limit int) (list []ledger.Entry, through int64, kept bool) {
+func (p Pages) Get(account string, after ledger.Place, upto int64, limit int) (list []ledger.Entry, through ledger.Place, kept bool) {
 	k, kept := p[edge{account, after}]
-	if !kept || upto > k.through && (k.limit != limit || len(k.list) < limit) {
-		return nil, 0, false
+	if !kept || Compare(k.through, EndOf(upto)) < 0 && k.limit != limit && len(k.list) < limit {
+		return nil, ledger.Place{}, false
 	}
 	if n := slices.IndexFunc(k.list, func(e ledger.Entry) bool { return e.Dated > upto }); n >= 0 {
-		return k.list[:n:n], k.list[n].Dated - 1, true
+		return k.list[:n:n], EndOf(k.list[n].Dated - 1), true
 	}
 	return k.list, k.through, true
 }

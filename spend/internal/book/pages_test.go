@@ -9,7 +9,8 @@ import (
 	"github.com/brimgo/brim/spend/ledger"
 )
 
-// stored is a Reader with one account, whose entries have the dates 1, 2, 3 ...
+// stored is a Reader with one account: two entries of each of the dates 1, 2, 3 ... The numbers of
+// a date's entries are twice the date, and one more.
 type stored struct {
 	Reader
 	dates int64
@@ -18,47 +19,62 @@ type stored struct {
 
 func (s *stored) Account(key string) (ledger.Account, error) { return ledger.Account{Key: key}, nil }
 
-func (s *stored) Entries(_ string, after, upto int64, limit int) (list []ledger.Entry, through int64, err error) {
+func (s *stored) Entries(
+	_ string, after ledger.Place, upto int64, limit int,
+) (list []ledger.Entry, through ledger.Place, err error) {
 	s.reads = append(s.reads, fmt.Sprint(after, " ", upto, " ", limit))
-	for date := after + 1; date <= min(upto, s.dates); date++ {
-		if len(list) == limit {
-			return list, date - 1, nil
+	for seq := int64(2); seq < 2*s.dates+2; seq++ {
+		e := ledger.Entry{Seq: seq, Part: seq, At: seq / 2, Dated: seq / 2}
+		switch {
+		case Compare(PlaceOf(&e), after) <= 0 || e.Dated > upto:
+		case len(list) == limit:
+			return list, PlaceOf(&list[limit-1]), nil
+		default:
+			list = append(list, e)
 		}
-		list = append(list, ledger.Entry{Seq: date, Part: date, At: date, Dated: date})
 	}
-	return list, upto, nil
+	return list, EndOf(upto), nil
 }
 
-func dates(list []ledger.Entry) (all []int64) {
+func seqs(list []ledger.Entry) (all []int64) {
 	for _, e := range list {
-		all = append(all, e.Dated)
+		all = append(all, e.Seq)
 	}
 	return all
 }
 
 // TestPages: a batch reads a page once, whoever asks for it, and each answer has the entries of the
-// jobs before it.
+// jobs before it, but no more than the limit.
 func TestPages(t *testing.T) {
 	s := &stored{dates: 100}
 	b := NewBatch(s, 1000)
+	ten := EndOf(10)
 	for _, c := range []struct {
-		name              string
-		after, upto       int64
-		limit             int
-		adds              int64 // the date of an entry that the job adds, or 0
-		first, last, read int64
-		through           int64
+		name        string
+		after       ledger.Place
+		upto        int64
+		limit       int
+		adds        int64 // the date of an entry that the job adds, or 0; its number is 1,000 more
+		first, last int64 // numbers
+		read        int
+		through     ledger.Place
 	}{
-		{name: "a page", after: 10, upto: math.MaxInt64, limit: 4, first: 11, last: 14, through: 14, read: 1},
-		{name: "the page again", after: 10, upto: math.MaxInt64, limit: 4, first: 11, last: 14, through: 14, adds: 12},
-		{name: "with the entry of the job before", after: 10, upto: 12, limit: 4, first: 11, last: 12, through: 12},
-		{name: "a part of it", after: 10, upto: 13, limit: 9, first: 11, last: 13, through: 13},
-		{name: "more than it", after: 10, upto: math.MaxInt64, limit: 9, first: 11, last: 19, through: 19, read: 1},
-		{name: "another edge", after: 11, upto: 20, limit: 4, first: 12, last: 15, through: 15, read: 1, adds: 1000},
-		{name: "the end", after: 90, upto: math.MaxInt64, limit: 64, first: 91, last: 1000, through: math.MaxInt64, read: 1, adds: 1001},
-		{name: "the end with both entries", after: 90, upto: math.MaxInt64, limit: 64, first: 91, last: 1001, through: math.MaxInt64},
-		{name: "a long page", after: 0, upto: math.MaxInt64, limit: 80, first: 1, last: 80, through: 80, read: 1},
-		{name: "the long page again", after: 0, upto: math.MaxInt64, limit: 80, first: 1, last: 80, through: 80, read: 1},
+		{name: "a page", after: ten, upto: math.MaxInt64, limit: 5, first: 22, last: 26, through: ledger.Place{Dated: 13, Seq: 26}, read: 1},
+		{name: "the page again", after: ten, upto: math.MaxInt64, limit: 5, first: 22, last: 26, through: ledger.Place{Dated: 13, Seq: 26}},
+		{name: "less of it, within a date", after: ten, upto: math.MaxInt64, limit: 3, first: 22, last: 24, through: ledger.Place{Dated: 12, Seq: 24}},
+		{name: "less of it, and a whole date", after: ten, upto: math.MaxInt64, limit: 4, first: 22, last: 25, through: EndOf(12)},
+		{name: "the end of it", after: ten, upto: 13, limit: 5, first: 22, last: 26, through: ledger.Place{Dated: 13, Seq: 26}},
+		{name: "more than it", after: ten, upto: 13, limit: 6, first: 22, last: 27, through: EndOf(13), read: 1},
+		{name: "a part of it", after: ten, upto: 12, limit: 9, first: 22, last: 25, through: EndOf(12)},
+		{name: "a page from within a date", after: ledger.Place{Dated: 13, Seq: 26}, upto: 14, limit: 9, first: 27, last: 29, through: EndOf(14), read: 1, adds: 12},
+		{name: "with an entry of the job before", after: ten, upto: 12, limit: 9, first: 22, last: 1012, through: EndOf(12)},
+		{name: "as many as the limit", after: ten, upto: 13, limit: 6, first: 22, last: 26, through: ledger.Place{Dated: 13, Seq: 26}, adds: 13},
+		{name: "a fresh entry of the last date", after: ledger.Place{Dated: 13, Seq: 26}, upto: 14, limit: 9, first: 27, last: 29, through: EndOf(14), adds: 15},
+		{name: "a fresh entry behind", after: ledger.Place{Dated: 14, Seq: 29}, upto: 14, limit: 9, first: 0, last: 0, through: EndOf(14), read: 1, adds: 1000},
+		{name: "the end", after: EndOf(90), upto: math.MaxInt64, limit: 64, first: 182, last: 2000, through: EndOf(math.MaxInt64), read: 1, adds: 1001},
+		{name: "the end with both entries", after: EndOf(90), upto: math.MaxInt64, limit: 64, first: 182, last: 2001, through: EndOf(math.MaxInt64)},
+		{name: "a long page", after: EndOf(0), upto: math.MaxInt64, limit: 80, first: 2, last: 78, through: ledger.Place{Dated: 39, Seq: 78}, read: 1},
+		{name: "the long page again", after: EndOf(0), upto: math.MaxInt64, limit: 80, first: 2, last: 78, through: ledger.Place{Dated: 39, Seq: 78}, read: 1},
 	} {
 		s.reads = nil
 		err := b.Run(&ledger.Job{Run: func(snap ledger.Snapshot) (*ledger.Changes, error) {
@@ -66,23 +82,21 @@ func TestPages(t *testing.T) {
 			if err != nil {
 				return nil, err
 			}
-			got := dates(list)
-			if len(got) == 0 || got[0] != c.first || got[len(got)-1] != c.last || !slices.IsSorted(got) || through != c.through {
-				t.Errorf("%s: dates %v through %d; want those from %d to %d through %d", c.name, got, through, c.first, c.last, c.through)
+			var first, last int64
+			if n := len(list); n > 0 {
+				first, last = list[0].Seq, list[n-1].Seq
+			}
+			sorted := slices.IsSortedFunc(list, func(x, y ledger.Entry) int { return Compare(PlaceOf(&x), PlaceOf(&y)) })
+			if first != c.first || last != c.last || !sorted || len(list) > c.limit || through != c.through {
+				t.Errorf("%s: entries %v through %d; want those from %d to %d through %d", c.name, seqs(list), through, c.first, c.last, c.through)
 			}
 			if c.adds == 0 {
 				return nil, nil
 			}
-			return &ledger.Changes{Entries: []ledger.Entry{{Account: "a", Seq: c.adds, At: c.adds, Dated: c.adds}}}, nil
+			return &ledger.Changes{Entries: []ledger.Entry{{Account: "a", Seq: 1000 + c.adds, At: c.adds, Dated: c.adds}}}, nil
 		}})
-		if err != nil || int64(len(s.reads)) != c.read {
+		if err != nil || len(s.reads) != c.read {
 			t.Errorf("%s: %d reads %v, %v; want %d", c.name, len(s.reads), s.reads, err, c.read)
 		}
-	}
-	if list, _, _ := b.Entries("a", 10, 12, 4); !slices.Equal(dates(list), []int64{11, 12, 12}) {
-		t.Errorf("dates %v; want the added entry among the stored ones", dates(list))
-	}
-	if list, _, _ := b.Entries("a", 100, math.MaxInt64, 4); !slices.Equal(dates(list), []int64{1000, 1001}) {
-		t.Errorf("dates %v; want the added entries alone", dates(list))
 	}
 }

@@ -102,39 +102,40 @@ func (p *past) Since(at, seq int64) ([]ledger.Entry, error) {
 	return slices.DeleteFunc(entries, func(e ledger.Entry) bool { return e.Seq <= seq }), nil // of a clock that was ahead
 }
 
-// Page returns about limit of the entries dated after one time and up to another. It has read all of
+// Page returns about limit of the entries after a place that are dated up to a time. It has read all of
 // them up to through. Entries that a mend has moved are among those of its date, all of them.
-func (p *past) Page(after, upto int64, limit int) (entries []ledger.Entry, through int64, err error) {
+func (p *past) Page(after ledger.Place, upto int64, limit int) (entries []ledger.Entry, through ledger.Place, err error) {
 	entries, through, err = p.stored(after, upto, limit)
 	if err != nil || len(p.mends) == 0 {
 		return entries, through, err
 	}
-	through = min(through, upto)
+	if through.Dated > upto {
+		through = book.EndOf(upto)
+	}
 	var list []ledger.Entry
 	add := func(moved bool) {
 		for _, e := range entries {
 			dated := e.Dated
-			if p.place(&e); (e.Dated != dated) == moved && e.Dated > after && e.Dated <= through {
+			p.place(&e)
+			if at := book.PlaceOf(&e); (e.Dated != dated) == moved && book.Compare(at, after) > 0 && book.Compare(at, through) <= 0 {
 				list = append(list, e)
 			}
 		}
 	}
 	add(false)
-	from, to := int64(maxTime), p.Latest(minTime)
+	from, to := book.EndOf(maxTime), p.Latest(minTime)
 	for _, m := range p.mends {
-		if m.date > after && m.date <= through {
-			from = min(from, m.date)
+		if date := book.EndOf(m.date); book.Compare(date, after) > 0 && m.date <= through.Dated && m.date < from.Dated {
+			from = date
 		}
 	}
-	for from < to {
+	for book.Compare(from, book.EndOf(to)) < 0 {
 		if entries, from, err = p.stored(from, to, movedPage); err != nil {
 			return nil, after, err
 		}
 		add(true)
 	}
-	slices.SortFunc(list, func(x, y ledger.Entry) int {
-		return cmp.Or(cmp.Compare(x.Dated, y.Dated), cmp.Compare(x.Seq, y.Seq))
-	})
+	book.Sort(list)
 	return list, through, nil
 }
 
@@ -142,9 +143,9 @@ func (p *past) Page(after, upto int64, limit int) (entries []ledger.Entry, throu
 const movedPage = 1 << 14
 
 // stored is Page with the dates of the ledger.
-func (p *past) stored(after, upto int64, limit int) (entries []ledger.Entry, through int64, err error) {
+func (p *past) stored(after ledger.Place, upto int64, limit int) (entries []ledger.Entry, through ledger.Place, err error) {
 	entries, through, err = p.snap.Entries(p.key, after, upto, limit)
-	if err == nil && through <= after {
+	if err == nil && book.Compare(through, after) <= 0 {
 		err = fmt.Errorf("spend: %w: the ledger returned no entries although it announced more", store.ErrCorrupt)
 	}
 	entries, through = book.Merge(entries, through, p.added, after, upto)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/brimgo/brim/spend/internal/book"
 	"github.com/brimgo/brim/spend/internal/money"
 	"github.com/brimgo/brim/spend/ledger"
 	"github.com/brimgo/brim/store"
@@ -21,9 +22,9 @@ type Past interface {
 	Removed() int64
 	// Latest returns a time, or that of a later entry: the At of entries may be ahead of the account.
 	Latest(at int64) int64
-	// Page returns about limit of the entries dated after one time and up to another, in the order of
-	// their dates. It has read all of them up to through, which is after the first time.
-	Page(after, upto int64, limit int) (entries []ledger.Entry, through int64, err error)
+	// Page returns about limit of the entries after a place that are dated up to a time, in the order of
+	// their places. It has read all of them up to through, which is after the first place.
+	Page(after ledger.Place, upto int64, limit int) (entries []ledger.Entry, through ledger.Place, err error)
 	// Since returns the entries with a number above seq, of which the last was added at a time.
 	Since(at, seq int64) ([]ledger.Entry, error)
 }
@@ -369,8 +370,9 @@ const Unlimited = math.MaxInt
 // dated calls each for the entries dated after one time and up to another, in the order of their
 // dates. No other entry is dated up to through, which is not before upto.
 func dated(p Past, after, upto int64, each func(*ledger.Entry) error) (through int64, err error) {
-	for limit := Horizon; after < upto; limit = min(2*limit, maxPage) {
-		entries, to, err := p.Page(after, upto, limit)
+	place := book.EndOf(after)
+	for limit := Horizon; book.Compare(place, book.EndOf(upto)) < 0; limit = min(2*limit, maxPage) {
+		entries, to, err := p.Page(place, upto, limit)
 		if err != nil {
 			return after, err
 		}
@@ -379,7 +381,7 @@ func dated(p Past, after, upto int64, each func(*ledger.Entry) error) (through i
 				return after, err
 			}
 		}
-		after = to
+		place = to
 	}
-	return after, nil
+	return place.Dated, nil
 }

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/brimgo/brim/spend/internal/book"
 	"github.com/brimgo/brim/spend/internal/money"
 	"github.com/brimgo/brim/spend/ledger"
 	"github.com/brimgo/brim/store"
@@ -84,14 +85,15 @@ func (f *Figure) freed(need, end int64) Wait {
 func (f *Figure) valueWait(p Past, end int64) (Wait, error) {
 	first := end
 	if f.Rule.Span() == Rolls {
-		entries, through, err := p.Page(f.edge, MaxTime, 1)
+		entries, through, err := p.Page(book.EndOf(f.edge), MaxTime, 1)
 		if err != nil {
 			return Wait{}, err
 		}
+		date := through.Dated
 		if len(entries) > 0 {
-			through = entries[0].Dated
+			date = entries[0].Dated
 		}
-		first = through + f.Rule.Length.Microseconds()
+		first = date + f.Rule.Length.Microseconds()
 	}
 	f.each(func(s *sums) {
 		if len(s.open) > 0 {
@@ -203,7 +205,8 @@ func (f *Figure) gather(list []eviction, e *ledger.Entry, now int64) []eviction 
 
 // evict calls each with the units of each date that leaves the window of the rule, in that order,
 // until each returns false. It goes through about limit entries. If there are more, more is set,
-// and all entries dated up to through were among them.
+// and all entries dated before through were among them. The units of a date are whole: of a part of
+// them, a later correction may take back.
 func (f *Figure) evict(p Past, limit int, each func(*eviction) bool) (through int64, more bool, err error) {
 	if f.ahead != nil {
 		for i := range f.ahead {
@@ -213,26 +216,27 @@ func (f *Figure) evict(p Past, limit int, each func(*eviction) bool) (through in
 		}
 		return 0, false, nil
 	}
-	after := f.edge
+	var list []eviction
+	after := book.EndOf(f.edge)
 	for size := Horizon; ; size = min(8*size, maxPage) {
 		entries, to, err := p.Page(after, MaxTime, size)
 		if err != nil {
 			return 0, false, err
 		}
-		var list []eviction
 		for i := range entries {
 			list = f.gather(list, &entries[i], p.Time())
 		}
-		for i := range list {
-			if !each(&list[i]) {
+		for len(list) > 0 && book.Compare(book.EndOf(list[0].date), to) <= 0 {
+			if !each(&list[0]) {
 				return 0, false, nil
 			}
+			list = list[1:]
 		}
 		switch limit -= size; {
-		case to == MaxTime:
+		case to.Dated == MaxTime:
 			return 0, false, nil
 		case limit <= 0:
-			return to, true, nil
+			return to.Dated, true, nil
 		}
 		after = to
 	}

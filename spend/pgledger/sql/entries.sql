@@ -1,14 +1,15 @@
--- Entries of the accounts $1 dated after $2 and up to $3, but for those up to the times $5: of each
--- account the first $4 that begin something, and the first $4 that correct, each with all others of the
--- last date. No entry is dated after its time, which tells the server the partitions to read.
-SELECT u.id, {{columns(e)}}
-FROM (SELECT pg_catalog.unnest($1::bigint[]) AS id, pg_catalog.unnest($5::timestamptz[]) AS pruned) AS u
+-- Entries of the accounts $1, of each after the entry $3 of the date $2, and dated up to $4: the first $5
+-- by time, also those that correct, and the first $5 corrections by date. Each part is in the order of an
+-- index, so the server reads no other entry. No entry is dated after its time, which tells the server the
+-- partitions to read.
+SELECT u.id, {{listed(e)}}
+FROM (SELECT pg_catalog.unnest($1::bigint[]) AS id, pg_catalog.unnest($2::timestamptz[]) AS date, pg_catalog.unnest($3::bigint[]) AS seq) AS u
      CROSS JOIN LATERAL (
-         (SELECT e.* FROM {{schema}}.{{entries}} AS e
-          WHERE e.account = u.id AND e.at > $2 AND e.at > COALESCE(u.pruned, $2) AND e.at <= $3 AND e.dated IS NULL
-          ORDER BY e.at FETCH FIRST ($4::bigint) ROWS WITH TIES)
+         (SELECT false AS corrects, e.* FROM {{schema}}.{{entries}} AS e
+          WHERE e.account = u.id AND e.at >= u.date AND (e.at, e.seq) > (u.date, u.seq) AND e.at <= $4
+          ORDER BY e.at, e.seq LIMIT $5::bigint)
          UNION ALL
-         (SELECT e.* FROM {{schema}}.{{entries}} AS e
-          WHERE (e.account + 0::bigint) = u.id AND e.dated > $2 AND e.dated <= $3 AND e.at > $2 AND e.at > COALESCE(u.pruned, $2)
-          ORDER BY e.dated FETCH FIRST ($4::bigint) ROWS WITH TIES)
+         (SELECT true, e.* FROM {{schema}}.{{entries}} AS e
+          WHERE (e.account + 0::bigint) = u.id AND e.at >= u.date AND (e.dated, e.seq) > (u.date, u.seq) AND e.dated <= $4
+          ORDER BY e.dated, e.seq LIMIT $5::bigint)
      ) AS e
