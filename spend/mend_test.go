@@ -68,6 +68,37 @@ func TestMend(t *testing.T) {
 	}
 }
 
+// TestMendAmongMany: the entries of the future count once, at the date of the mend, also if a page ends
+// within that date.
+func TestMendAmongMany(t *testing.T) {
+	l := newTestLedger(t)
+	b := budgets(t, l, spend.Rolling("rule", cents(200), day))
+	start := l.now
+	for i := range 50 {
+		charge(t, b, fmt.Sprint("before", i), 1)
+	}
+	l.now = start.Add(time.Hour)
+	for i := range 40 {
+		charge(t, b, fmt.Sprint("ahead", i), 2)
+	}
+	l.now = start
+	mend(t, b, "mend")
+	for i := range 50 {
+		charge(t, b, fmt.Sprint("after", i), 1)
+	}
+	figures(t, b, "a", 180, 0)
+	if d := asked(t, b, 21); d.RetryAfter != day || !d.AtLeast {
+		t.Errorf("%+v; want a decline for a day at least", d)
+	}
+	if u := remaining(t, b, "a")[0]; !u.GrowsAt.Equal(start.Add(day)) {
+		t.Errorf("%+v; want that it grows after a day", u)
+	}
+	sound(t, b)
+	l.now = start.Add(day)
+	charge(t, b, "whole", 200)
+	sound(t, b)
+}
+
 // TestMendRefused: without the entries of a window, Mend would make room.
 func TestMendRefused(t *testing.T) {
 	l := newTestLedger(t)

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/brimgo/brim/internal/seed"
+	"github.com/brimgo/brim/spend/internal/book"
 	"github.com/brimgo/brim/spend/internal/spendload"
 	"github.com/brimgo/brim/spend/ledger"
 	"github.com/brimgo/brim/spend/memledger"
@@ -29,4 +30,9 @@ func TestRaces(t *testing.T) { spendload.Races(t, []ledger.Ledger{harness.New(t,
 
 func TestManyExpired(t *testing.T) {
 	spendload.Expired(t, func(clock func() time.Time) ledger.Ledger { return harness.New(t, clock) })
+}
+
+func TestBounded(t *testing.T) {
+	l := harness.New(t, time.Now)
+	spendload.Bounded(t, l, func(f func(book.Reader) error) error { return f(l.(book.Reader)) })
 }

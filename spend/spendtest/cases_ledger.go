@@ -10,6 +10,8 @@ import (
 
 	"github.com/brimgo/brim/internal/differ"
 	"github.com/brimgo/brim/spend"
+	"github.com/brimgo/brim/spend/internal/book"
+	"github.com/brimgo/brim/spend/ledger"
 	"github.com/brimgo/brim/store"
 )
 
@@ -51,6 +53,45 @@ func apart(change func(c call, name string) call) check {
 			}
 			if list, err := s.b.Remaining(ctx, c.Account); err != nil || list[0].Used.Minor != int64(i+1) {
 				s.Errorf("account %d shows %+v, %v; want %d used", i, list, err, i+1)
+			}
+		}
+	}
+}
+
+// pagesOfEveryLength reads the card's entries in the order of their dates by pages of every length.
+func pagesOfEveryLength(s *fixture) {
+	key := s.c.name + "/card"
+	all, err := s.l.History(ctx, key, ledger.Position{}, 1000)
+	if err != nil {
+		s.Fatal(err)
+	}
+	book.Sort(all)
+	last := all[len(all)-1].Dated
+	for limit := range len(all) + 2 {
+		for upto := last - 1; limit > 0 && upto <= last+1; upto++ {
+			want := slices.DeleteFunc(slices.Clone(all), func(e ledger.Entry) bool { return e.Dated > upto })
+			var got []ledger.Entry
+			place := book.EndOf(all[0].Dated - 1)
+			err := s.l.View(ctx, &ledger.Job{Accounts: []string{key}, Run: func(snap ledger.Snapshot) (*ledger.Changes, error) {
+				for book.Compare(place, book.EndOf(upto)) < 0 {
+					page, through, err := snap.Entries(key, place, upto, limit)
+					if err != nil {
+						return nil, err
+					}
+					got = append(got, page...)
+					next := slices.IndexFunc(all, func(e ledger.Entry) bool { return book.Compare(book.PlaceOf(&e), through) > 0 })
+					whole := next < 0 || all[next].Dated > through.Dated // no further entry has the date
+					if len(page) > limit || book.Compare(through, place) <= 0 || whole != (through == book.EndOf(through.Dated)) {
+						return nil, fmt.Errorf("a page of %d entries after %d ends at %d", len(page), place, through)
+					}
+					if place = through; next >= 0 && len(got) != next {
+						return nil, fmt.Errorf("%d entries up to %d; want %d", len(got), through, next)
+					}
+				}
+				return nil, nil
+			}})
+			if d := differ.Fields(got, want); err != nil || d != "" {
+				s.Fatalf("pages of %d up to %d: %v\n%s", limit, upto, err, d)
 			}
 		}
 	}
@@ -179,6 +220,18 @@ func ledgerCases() []testCase {
 				tries(500-160+8, 30*days-time.Hour-time.Second, true), tries(500-160+158, 30*days-time.Hour-time.Second, true),
 				grows(30*days - time.Hour - 2*time.Second), after(30*days - time.Hour - 2*time.Second), shows(153, 0, 347),
 				tries(348, time.Second, true), grows(time.Second), after(time.Second), shows(3, 0, 497), charge(1), sound(353),
+			},
+		},
+		{
+			name: "pages of every length", rules: window,
+			why: "whatever the limit, pages have every entry once, in the order of dates and numbers, and end where they say",
+			steps: []step{
+				repeat(6, func(_ call, i int) call { return authorize(fmt.Sprint("a", i), 2) }),
+				repeat(6, func(_ call, i int) call { return capture(fmt.Sprint("a", i), 1) }), charge(1), after(time.Second),
+				repeat(6, func(_ call, i int) call { return authorize(fmt.Sprint("b", i), 2) }),
+				repeat(6, func(_ call, i int) call { return capture(fmt.Sprint("a", i), 1) }), charge(1), check(pagesOfEveryLength),
+				after(time.Second), repeat(6, func(_ call, i int) call { return capture(fmt.Sprint("b", i), 2) }),
+				record(1).ago(2 * time.Second), record(1).ago(time.Second), check(pagesOfEveryLength),
 			},
 		},
 		{

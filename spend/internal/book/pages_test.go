@@ -10,7 +10,7 @@ import (
 )
 
 // stored is a Reader with one account: two entries of each of the dates 1, 2, 3 ... The numbers of
-// a date's entries are twice the date, and one more.
+// a date's entries are twice the date, and one more. It passes over those of the dates 71 to 80.
 type stored struct {
 	Reader
 	dates int64
@@ -23,17 +23,32 @@ func (s *stored) Entries(
 	_ string, after ledger.Place, upto int64, limit int,
 ) (list []ledger.Entry, through ledger.Place, err error) {
 	s.reads = append(s.reads, fmt.Sprint(after, " ", upto, " ", limit))
-	for seq := int64(2); seq < 2*s.dates+2; seq++ {
-		e := ledger.Entry{Seq: seq, Part: seq, At: seq / 2, Dated: seq / 2}
-		switch {
-		case Compare(PlaceOf(&e), after) <= 0 || e.Dated > upto:
-		case len(list) == limit:
-			return list, PlaceOf(&list[limit-1]), nil
-		default:
+	n := 0
+	for _, e := range s.all() {
+		switch place := PlaceOf(&e); {
+		case Compare(place, after) <= 0 || e.Dated > upto:
+			continue
+		case n == limit:
+			return list, Through(through, place), nil
+		case e.Dated <= 70 || e.Dated > 80:
 			list = append(list, e)
 		}
+		n++
+		through = PlaceOf(&e)
 	}
 	return list, EndOf(upto), nil
+}
+
+func (s *stored) all() (list []ledger.Entry) {
+	for seq := int64(2); seq < 2*s.dates+2; seq++ {
+		list = append(list, ledger.Entry{Seq: seq, Part: seq, At: seq / 2, Dated: seq / 2})
+	}
+	return list
+}
+
+func (s *stored) Since(_ string, after ledger.Position, limit int) ([]ledger.Entry, error) {
+	list := s.all()[min(after.Seq-1, 2*s.dates):]
+	return list[:min(limit, len(list))], nil
 }
 
 func seqs(list []ledger.Entry) (all []int64) {
@@ -71,6 +86,12 @@ func TestPages(t *testing.T) {
 		{name: "as many as the limit", after: ten, upto: 13, limit: 6, first: 22, last: 26, through: ledger.Place{Dated: 13, Seq: 26}, adds: 13},
 		{name: "a fresh entry of the last date", after: ledger.Place{Dated: 13, Seq: 26}, upto: 14, limit: 9, first: 27, last: 29, through: EndOf(14), adds: 15},
 		{name: "a fresh entry behind", after: ledger.Place{Dated: 14, Seq: 29}, upto: 14, limit: 9, first: 0, last: 0, through: EndOf(14), read: 1, adds: 1000},
+		{name: "entries that are passed over", after: EndOf(70), upto: 82, limit: 5, through: ledger.Place{Dated: 73, Seq: 146}, read: 1},
+		{name: "the empty page again", after: EndOf(70), upto: 82, limit: 5, through: ledger.Place{Dated: 73, Seq: 146}},
+		{name: "the empty page with another limit", after: EndOf(70), upto: 82, limit: 22, first: 162, last: 163, through: EndOf(81), read: 1},
+		{name: "no entries", after: EndOf(100), upto: 200, limit: 9, through: EndOf(200), read: 1},
+		{name: "none up to a later date", after: EndOf(100), upto: 150, limit: 9, through: EndOf(200), adds: 200},
+		{name: "none up to a fresh one", after: EndOf(100), upto: 150, limit: 9, through: EndOf(199)},
 		{name: "the end", after: EndOf(90), upto: math.MaxInt64, limit: 64, first: 182, last: 2000, through: EndOf(math.MaxInt64), read: 1, adds: 1001},
 		{name: "the end with both entries", after: EndOf(90), upto: math.MaxInt64, limit: 64, first: 182, last: 2001, through: EndOf(math.MaxInt64)},
 		{name: "a long page", after: EndOf(0), upto: math.MaxInt64, limit: 80, first: 2, last: 78, through: ledger.Place{Dated: 39, Seq: 78}, read: 1},
@@ -97,6 +118,30 @@ func TestPages(t *testing.T) {
 		}})
 		if err != nil || len(s.reads) != c.read {
 			t.Errorf("%s: %d reads %v, %v; want %d", c.name, len(s.reads), s.reads, err, c.read)
+		}
+	}
+}
+
+// TestSince: a batch appends the entries of its jobs to those of the ledger, up to the limit.
+func TestSince(t *testing.T) {
+	b := NewBatch(&stored{dates: 10}, 1000)
+	fresh := []ledger.Entry{{Account: "a", Seq: 22, At: 11, Dated: 11}, {Account: "a", Seq: 23, At: 11, Dated: 11}}
+	if err := b.Run(&ledger.Job{Run: func(ledger.Snapshot) (*ledger.Changes, error) { return &ledger.Changes{Entries: fresh}, nil }}); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		after ledger.Position
+		limit int
+		want  []int64
+	}{
+		{ledger.Position{At: 9, Seq: 19}, 1, []int64{20}},
+		{ledger.Position{At: 9, Seq: 19}, 2, []int64{20, 21}},
+		{ledger.Position{At: 9, Seq: 19}, 3, []int64{20, 21, 22}},
+		{ledger.Position{At: 9, Seq: 19}, 5, []int64{20, 21, 22, 23}},
+		{ledger.Position{At: 11, Seq: 22}, 5, []int64{23}},
+	} {
+		if list, err := b.Since("a", c.after, c.limit); err != nil || !slices.Equal(seqs(list), c.want) {
+			t.Errorf("%d entries after %v: %v, %v; want %v", c.limit, c.after, seqs(list), err, c.want)
 		}
 	}
 }
