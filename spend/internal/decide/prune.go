@@ -8,7 +8,9 @@ import (
 	"slices"
 	"sort"
 	"sync"
+	"time"
 
+	"github.com/brimgo/brim/internal/sleep"
 	"github.com/brimgo/brim/spend/internal/figures"
 	"github.com/brimgo/brim/spend/ledger"
 	"github.com/brimgo/brim/store"
@@ -16,29 +18,20 @@ import (
 
 // Pruned counts the work of a Prune.
 type Pruned struct {
-	Expired  int64  // expired holds that were ended
-	Requests int64  // IDs that were removed
-	Holds    []Hold // that were ended
+	Expired  int64 // expired holds that were ended
+	Requests int64 // IDs that were removed
 }
 
 // Prune ends expired holds in the accounts of a budget, and removes data that is no longer needed; see
-// spend.Budgets.Prune. After each page of accounts it calls ended.
+// spend.Budgets.Prune. It calls ended with the holds that it has ended.
 func (d *Decider) Prune(ctx context.Context, budget *Budget, ended func([]Hold)) (done Pruned, err error) {
 	now, err := d.Now(ctx)
 	if err != nil {
 		return done, err
 	}
-	p := &pruning{Decider: d, budget: budget, reach: -1, ended: ended}
-	damage, err := d.eachPage(ctx, budget, now, func(keys []string) (err error) {
-		if p.reach < 0 {
-			if p.reach, err = p.longestReach(ctx); err != nil {
-				return err
-			}
-		}
-		expired, err := p.accounts(ctx, keys)
-		done.Expired += expired
-		return err
-	})
+	p := &pruning{Decider: d, budget: budget, ended: ended, reach: -1, width: accountsPage}
+	damage, err := d.eachPage(ctx, budget, &p.pace, now, func(keys []string) error { return p.accounts(ctx, keys) })
+	done.Expired = p.expired
 	if err != nil {
 		return done, err
 	}
@@ -55,12 +48,19 @@ const accountsPage = 200
 // eachPage calls f with the accounts of a budget that are due by a time, or with all if that
 // is 0, in parts. An error of f that is ErrCorrupt belongs to damaged accounts alone: eachPage goes
 // on, and returns the first of these as damage.
-func (d *Decider) eachPage(ctx context.Context, budget *Budget, due int64, f func(keys []string) error) (damage, err error) {
+func (d *Decider) eachPage(
+	ctx context.Context, budget *Budget, pace *sleep.Pace, due int64, f func(keys []string) error,
+) (damage, err error) {
 	for after := ""; ; {
+		if err := pace.Rest(ctx); err != nil {
+			return damage, err
+		}
+		start := time.Now()
 		keys, next, err := d.Ledger.Accounts(ctx, budget.Prefix(), after, due, accountsPage)
 		if err != nil {
 			return damage, err
 		}
+		pace.Worked(start)
 		if len(keys) > 0 {
 			err = f(keys)
 		}
@@ -76,27 +76,31 @@ func (d *Decider) eachPage(ctx context.Context, budget *Budget, due int64, f fun
 	}
 }
 
-// pruning is a Prune of a budget.
+// pruning is a Prune of a budget. It works in parts, and rests between them.
 type pruning struct {
 	*Decider
-	budget *Budget
-	reach  int64 // how far back the rules need entries; below 0 until an account is due
-	ended  func([]Hold)
+	budget  *Budget
+	ended   func([]Hold)
+	pace    sleep.Pace
+	reach   int64 // how far back the rules need entries; below 0 until an account is due
+	width   int   // number of accounts that are pruned at the same time
+	expired int64 // number of holds that were ended
 }
 
-// longestReach returns how far back the rules of the budget need entries: the rules of this process
+// findReach finds how far back the rules of the budget need entries: the rules of this process
 // in all plans, and those that have decided on one of the accounts within KeepIDs. A rule counts
 // the entries of an account on which it has not decided yet, so one account tells for all.
-func (p *pruning) longestReach(ctx context.Context) (int64, error) {
+func (p *pruning) findReach(ctx context.Context) error {
 	longest := p.longest()
-	_, err := p.eachPage(ctx, p.budget, 0, func(keys []string) error {
+	_, err := p.eachPage(ctx, p.budget, &p.pace, 0, func(keys []string) error {
 		job, page := &ledger.Job{Accounts: keys}, new(int64)
 		job.Run = func(snap ledger.Snapshot) (*ledger.Changes, error) {
+			defer p.pace.Worked(time.Now())
 			*page = 0
 			for _, key := range keys {
 				a, err := p.loadBare(p.budget, snap, key)
 				if errors.Is(err, store.ErrCorrupt) {
-					continue // account tells of it
+					continue // accounts tells of it
 				}
 				if err != nil {
 					return nil, err
@@ -107,11 +111,15 @@ func (p *pruning) longestReach(ctx context.Context) (int64, error) {
 			}
 			return nil, nil
 		}
+		if err := p.pace.Rest(ctx); err != nil {
+			return err
+		}
 		err := p.Ledger.View(ctx, job)
 		longest = max(longest, *page)
 		return err
 	})
-	return longest, err
+	p.reach = longest
+	return err
 }
 
 // longest returns the longest one of KeepIDs and the windows of this process's rules.
@@ -125,28 +133,64 @@ func (p *pruning) longest() int64 {
 	return longest
 }
 
-// accounts prunes a page of accounts at the same time, so that they share commits. An error that is
-// ErrCorrupt belongs to damaged accounts alone.
-func (p *pruning) accounts(ctx context.Context, keys []string) (expired int64, err error) {
+// mostDropped is about the largest number of entries that one part of Prune drops, and eight times
+// that of the holds that it ends: callers wait for a part.
+const mostDropped = 512
+
+// accounts prunes a page of accounts, some of them at the same time, so that they share commits. If
+// one has more to prune than its share of mostDropped, the next part has fewer accounts. An error
+// that is ErrCorrupt belongs to damaged accounts alone.
+func (p *pruning) accounts(ctx context.Context, keys []string) error {
+	var damage error
+	if p.reach < 0 {
+		if err := p.findReach(ctx); err != nil {
+			return err
+		}
+	}
+	for len(keys) > 0 {
+		n := min(p.width, len(keys))
+		if err := p.pace.Rest(ctx); err != nil {
+			return err
+		}
+		rest, err := p.part(ctx, keys[:n])
+		if err != nil && !errors.Is(err, store.ErrCorrupt) {
+			return err
+		}
+		damage = cmp.Or(damage, err)
+		if p.width = min(2*p.width, accountsPage); len(rest) > 0 {
+			p.width = max(1, n/2)
+		}
+		keys = append(rest, keys[n:]...)
+	}
+	return damage
+}
+
+// part makes one decision about each of the accounts, and returns those that have more to prune. An
+// error that is ErrCorrupt belongs to damaged accounts alone.
+func (p *pruning) part(ctx context.Context, keys []string) (rest []string, err error) {
 	outs, errs := make([]prunedAccount, len(keys)), make([]error, len(keys))
 	var wg sync.WaitGroup
 	for i, key := range keys {
-		wg.Go(func() { outs[i], errs[i] = p.account(ctx, key) })
+		job := p.job(key, max(1, mostDropped/len(keys)), &outs[i])
+		wg.Go(func() { errs[i] = p.Ledger.Decide(ctx, job) })
 	}
 	wg.Wait()
 	var damage error
 	for i, out := range outs {
-		expired += out.expired
-		p.ended(out.holds)
 		switch {
-		case errs[i] == nil:
 		case errors.Is(errs[i], store.ErrCorrupt):
 			damage = cmp.Or(damage, errs[i])
-		default:
-			return expired, errs[i]
+			continue
+		case errs[i] != nil:
+			err = cmp.Or(err, errs[i])
+			continue
+		}
+		p.expired += out.expired
+		if p.ended(out.holds); out.more {
+			rest = append(rest, keys[i])
 		}
 	}
-	return expired, damage
+	return rest, cmp.Or(err, damage)
 }
 
 // prunedAccount is the part of an account's pruning that a ledger has stored.
@@ -154,18 +198,6 @@ type prunedAccount struct {
 	expired int64 // number of holds that were ended
 	holds   []Hold
 	more    bool // holds have expired that were not ended, or entries can go
-}
-
-// account prunes an account, in as many decisions as it takes: each ends a page of holds.
-func (p *pruning) account(ctx context.Context, key string) (done prunedAccount, err error) {
-	for done.more = true; done.more; {
-		page := new(prunedAccount)
-		if err := p.Ledger.Decide(ctx, p.job(key, page)); err != nil {
-			return done, err
-		}
-		done.expired, done.holds, done.more = done.expired+page.expired, append(done.holds, page.holds...), page.more
-	}
-	return done, nil
 }
 
 // expiresAt returns the time from which Prune may end a hold of the account, or 0.
@@ -177,22 +209,24 @@ func (a *account) expiresAt() int64 {
 }
 
 // job returns a job that ends expired holds of an account, drops the entries that nothing needs,
-// and sets the time at which the account is due next. Decisions only lower that time, and only if it
-// is later than they need: an update that changes it writes to all indexes of accounts.
-func (p *pruning) job(key string, out *prunedAccount) *ledger.Job {
+// about most of them, and sets the time at which the account is due next. Decisions only lower that
+// time, and only if it is later than they need: an update that changes it writes to all indexes of
+// accounts.
+func (p *pruning) job(key string, most int, out *prunedAccount) *ledger.Job {
 	return &ledger.Job{Accounts: []string{key}, Run: func(snap ledger.Snapshot) (*ledger.Changes, error) {
+		defer p.pace.Worked(time.Now())
 		a, err := p.advanceBare(p.budget, snap, key)
 		if err != nil {
 			return nil, err
 		}
 		last := a.seq
-		if err := a.endExpired(accountsPage); err != nil {
+		if err := a.endExpired(max(1, most/8)); err != nil {
 			return nil, err
 		}
 		a.passTo(last)
 		*out = prunedAccount{int64(len(a.closed)), a.holds(nil), a.next != 0 && a.next <= a.time}
 		now := snap.Now() // if the account is ahead, Mend needs what is not old
-		old, upto, more, err := p.old(a, now)
+		old, upto, more, err := p.old(a, now, most)
 		if err != nil {
 			return nil, err
 		}
@@ -243,16 +277,12 @@ func (p *pruning) upto(a *account, now int64) int64 {
 	return upto
 }
 
-// mostDropped is about the largest number of entries that one decision drops: nobody waits long for
-// the account.
-const mostDropped = 1024
-
-// old returns the oldest entries of an account, with some that are needed, and the time up to which
-// they can go. There may be more that can.
-func (p *pruning) old(a *account, now int64) (old []ledger.Entry, upto int64, more bool, err error) {
+// old returns the oldest entries of an account, about most of them if so many can go, and the time up
+// to which they can. There may be more that can.
+func (p *pruning) old(a *account, now int64, most int) (old []ledger.Entry, upto int64, more bool, err error) {
 	upto = p.upto(a, now)
 	after := ledger.Position{At: a.pruned + 1}
-	for limit := figures.Horizon; ; limit = mostDropped {
+	for limit := min(figures.Horizon, most); ; limit = most {
 		page, err := a.snap.Since(a.key, after, limit)
 		if err != nil {
 			return nil, 0, false, err
@@ -262,7 +292,7 @@ func (p *pruning) old(a *account, now int64) (old []ledger.Entry, upto int64, mo
 		}
 		last := old[len(old)-1]
 		after = ledger.Position{At: last.At, Seq: last.Seq}
-		if len(old) >= mostDropped && old[0].At < last.At { // others of that time may follow
+		if len(old) >= most && old[0].At < last.At { // others of that time may follow
 			return old, last.At - 1, true, nil
 		}
 	}
@@ -320,7 +350,7 @@ func (p *pruning) fold(a *account, gone []ledger.Entry) error {
 // ForgetRule takes the figures of a rule from all accounts of a budget, and returns the number of
 // accounts that had some. An error that is ErrCorrupt belongs to damaged accounts alone.
 func (d *Decider) ForgetRule(ctx context.Context, budget *Budget, rule, reason string) (accounts int64, err error) {
-	damage, err := d.eachPage(ctx, budget, 0, func(page []string) error {
+	damage, err := d.eachPage(ctx, budget, new(sleep.Pace), 0, func(page []string) error {
 		jobs, had := make([]*ledger.Job, len(page)), make([]bool, len(page))
 		for i, key := range page {
 			jobs[i] = d.forgetJob(budget, key, rule, reason, &had[i])

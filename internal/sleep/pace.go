@@ -1,0 +1,28 @@
+package sleep
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+)
+
+// Pace keeps long work from the throughput of others who need the same locks and cores: whoever works
+// in parts calls Worked in each part, and Rest between two of them. The zero Pace is ready. Any number
+// of goroutines may use it at once.
+type Pace struct{ worked atomic.Int64 } // nanoseconds since the last rest
+
+// A rest is rests times as long as the work since the last one, so that others keep about eight ninths
+// of their throughput, whatever the work costs them. It is no longer than longestRest, because a
+// server may have stopped within the work.
+const (
+	rests       = 8
+	longestRest = time.Second
+)
+
+// Worked notes the work since a time. The time for which a part waits for its turn is no work.
+func (p *Pace) Worked(since time.Time) { p.worked.Add(int64(time.Since(since))) }
+
+// Rest rests, or returns the error of the context when it ends. There is no rest without work.
+func (p *Pace) Rest(ctx context.Context) error {
+	return For(ctx, min(rests*time.Duration(p.worked.Swap(0)), longestRest))
+}
