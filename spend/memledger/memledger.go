@@ -5,12 +5,17 @@ package memledger
 
 import (
 	"context"
+	"iter"
+	"maps"
 	"slices"
 	"sort"
 	"strings"
 	"time"
 
+	"github.com/tidwall/btree"
+
 	"github.com/brimgo/brim/internal/clock"
+	"github.com/brimgo/brim/internal/sleep"
 	"github.com/brimgo/brim/spend/internal/book"
 	"github.com/brimgo/brim/spend/ledger"
 	"github.com/brimgo/brim/store"
@@ -39,7 +44,9 @@ type memory struct {
 	lock     chan struct{}
 	closed   bool
 	accounts map[string]*account
+	keys     btree.Set[string] // of accounts
 	requests map[string]*ledger.Request
+	held     map[string]int // the number of open holds of a request, if there are any
 }
 
 var _ ledger.Ledger = (*memory)(nil)
@@ -48,8 +55,14 @@ var _ ledger.Ledger = (*memory)(nil)
 type account struct {
 	ledger.Account
 	entries     []ledger.Entry // their numbers have no gaps
+	dropped     int            // entries before them whose memory is not free yet
 	corrections []ledger.Place // of the entries that count at another date than their own, in that order
-	holds       []ledger.Hold  // in the order of expiry, then of ID
+	holds       *btree.BTreeG[ledger.Hold]
+}
+
+func newAccount() *account {
+	return &account{holds: btree.NewBTreeGOptions(
+		func(a, b ledger.Hold) bool { return book.Order(a, b) < 0 }, btree.Options{NoLocks: true})}
 }
 
 // New returns an empty ledger in memory. Any number of goroutines may use it at once. o may be nil.
@@ -62,6 +75,7 @@ func New(o *Options) ledger.Ledger {
 		lock:     make(chan struct{}, 1),
 		accounts: make(map[string]*account),
 		requests: make(map[string]*ledger.Request),
+		held:     make(map[string]int),
 	}
 }
 
@@ -124,8 +138,9 @@ func (l *memory) apply(c *ledger.Changes) {
 	for i := range c.Accounts {
 		a := l.accounts[c.Accounts[i].Key]
 		if a == nil {
-			a = &account{}
+			a = newAccount()
 			l.accounts[c.Accounts[i].Key] = a
+			l.keys.Insert(c.Accounts[i].Key)
 		}
 		a.Account = c.Accounts[i]
 	}
@@ -144,17 +159,13 @@ func (l *memory) apply(c *ledger.Changes) {
 		}
 	}
 	for _, h := range c.Opened {
-		a := l.accounts[h.Account]
-		i, _ := slices.BinarySearchFunc(a.holds, h, book.Order)
-		a.holds = slices.Insert(a.holds, i, h)
+		l.accounts[h.Account].holds.Set(h)
+		l.held[h.SpendID]++
 	}
 	for _, h := range c.Closed {
-		a := l.accounts[h.Account]
-		switch i, found := slices.BinarySearchFunc(a.holds, h, book.Order); {
-		case found && i == 0: // holds expire from the front, and an account may have many
-			a.holds = a.holds[1:]
-		case found:
-			a.holds = slices.Delete(a.holds, i, i+1)
+		l.accounts[h.Account].holds.Delete(h)
+		if l.held[h.SpendID]--; l.held[h.SpendID] == 0 {
+			delete(l.held, h.SpendID)
 		}
 	}
 	for _, d := range c.Drop {
@@ -162,17 +173,23 @@ func (l *memory) apply(c *ledger.Changes) {
 	}
 }
 
-// drop removes the entries up to a time. It copies the rest, so that the memory
-// of the removed entries becomes free.
+// drop removes the entries up to a time. It copies the rest once that is less than a quarter of all,
+// so that the memory of the removed entries becomes free, and no call copies many.
 func (a *account) drop(at int64) {
 	n := a.after(book.EndOf(at))
-	if n == 0 {
-		return
+	clear(a.entries[:n]) // what they refer to becomes free at once
+	a.entries, a.dropped = a.entries[n:], a.dropped+n
+	if a.dropped > 3*len(a.entries) {
+		a.entries, a.dropped = slices.Clone(a.entries), 0
 	}
-	a.entries = slices.Clone(a.entries[n:])
-	a.corrections = slices.DeleteFunc(a.corrections, func(p ledger.Place) bool {
+	// No entry is dated after its own time, so the corrections of later dates all stay.
+	end := a.corrected(book.EndOf(at))
+	kept := slices.DeleteFunc(a.corrections[:end], func(p ledger.Place) bool {
 		return len(a.entries) == 0 || p.Seq < a.entries[0].Seq
 	})
+	first := end - len(kept)
+	copy(a.corrections[first:end], kept)
+	a.corrections = a.corrections[first:]
 }
 
 // after returns the index of the first entry whose time and number come after a place.
@@ -206,7 +223,14 @@ func (l *memory) History(ctx context.Context, key string, before ledger.Position
 	return page, nil
 }
 
-// Accounts lists accounts. Each call looks at all accounts. See [ledger.Ledger].
+// accountsPage and requestsPage are the numbers of accounts and of requests that Accounts and
+// PruneRequests look at while others wait for the lock.
+const (
+	accountsPage = 4096
+	requestsPage = 512
+)
+
+// Accounts lists accounts. See [ledger.Ledger].
 func (l *memory) Accounts(
 	ctx context.Context, prefix, after string, due int64, limit int,
 ) (keys []string, next string, err error) {
@@ -214,42 +238,66 @@ func (l *memory) Accounts(
 		return nil, "", store.Wrap(backend, "accounts", err)
 	}
 	defer l.leave()
-	for key, a := range l.accounts {
-		if strings.HasPrefix(key, prefix) && key > after && (due == 0 || a.Due != 0 && a.Due <= due) {
-			keys = append(keys, key)
+	seen := 0
+	l.keys.Ascend(max(prefix, after), func(key string) bool {
+		if !strings.HasPrefix(key, prefix) || next != "" {
+			return false
 		}
-	}
-	if slices.Sort(keys); len(keys) > limit {
-		return keys[:limit], keys[limit-1], nil
-	}
-	return keys, "", nil
+		if seen++; key > after {
+			if a := l.accounts[key]; due == 0 || a.Due != 0 && a.Due <= due {
+				keys = append(keys, key)
+			}
+		}
+		if len(keys) == limit || due != 0 && seen == accountsPage {
+			next = key
+		}
+		return true
+	})
+	return keys, next, nil
 }
 
-// PruneRequests removes requests. See [ledger.Ledger].
+// PruneRequests removes requests. It gives the lock to others after each part of them. See
+// [ledger.Ledger].
 func (l *memory) PruneRequests(ctx context.Context, prefix string, before int64) (n int64, err error) {
 	if err := l.enter(ctx); err != nil {
 		return 0, store.Wrap(backend, "prune", err)
 	}
-	defer l.leave()
-	held := make(map[string]bool)
-	for _, a := range l.accounts {
-		for _, h := range a.holds {
-			held[h.SpendID] = true
+	next, stop := iter.Pull2(maps.All(l.requests)) // which may change between two calls of next
+	l.leave()
+	defer stop()
+	var pace sleep.Pace
+	more := true
+	part := func() error {
+		if err := l.enter(ctx); err != nil {
+			return err
+		}
+		defer l.leave()
+		defer pace.Worked(time.Now())
+		for range requestsPage {
+			var id string
+			var r *ledger.Request
+			if id, r, more = next(); !more {
+				break
+			}
+			if r.At < before && strings.HasPrefix(r.Accounts[0], prefix) && l.held[id] == 0 {
+				delete(l.requests, id)
+				n++
+			}
+		}
+		return nil
+	}
+	for more && err == nil {
+		if err = part(); err == nil && more {
+			err = pace.Rest(ctx)
 		}
 	}
-	for id, r := range l.requests {
-		if r.At < before && strings.HasPrefix(r.Accounts[0], prefix) && !held[id] {
-			delete(l.requests, id)
-			n++
-		}
-	}
-	return n, nil
+	return n, store.Wrap(backend, "prune", err)
 }
 
 // Close ends the ledger and forgets its data.
 func (l *memory) Close() error {
 	l.lock <- struct{}{}
 	defer l.leave()
-	l.closed, l.accounts, l.requests = true, nil, nil
+	l.closed, l.accounts, l.requests, l.held = true, nil, nil, nil
 	return nil
 }

@@ -88,11 +88,13 @@ func (l *memory) Open(key string, upto int64, limit int) (open []ledger.Hold, ne
 	if a == nil {
 		return nil, 0, nil
 	}
-	for _, h := range a.holds {
+	a.holds.Scan(func(h ledger.Hold) bool {
 		if h.Expires > upto || len(open) == limit {
-			return open, h.Expires, nil
+			next = h.Expires
+			return false
 		}
 		open = append(open, h)
-	}
-	return open, 0, nil
+		return true
+	})
+	return open, next, nil
 }
