@@ -15,6 +15,7 @@ import (
 	"github.com/brimgo/brim/internal/clock"
 	"github.com/brimgo/brim/internal/combine"
 	"github.com/brimgo/brim/internal/kv"
+	"github.com/brimgo/brim/internal/sleep"
 	"github.com/brimgo/brim/spend/ledger"
 	"github.com/brimgo/brim/store"
 )
@@ -41,13 +42,20 @@ type Ledger struct {
 	db       *kv.DB
 	clock    *clock.Clock
 	names    *names
-	combiner *combine.Combiner[*ledger.Job, struct{}]
+	combiner *combine.Combiner[task, int64]
 	closed   atomic.Bool
 }
 
 var _ ledger.Ledger = (*Ledger)(nil)
 
-type jobRequest = combine.Request[*ledger.Job, struct{}]
+// task is a job, or the IDs of requests to forget if they are older than before. Its answer is the number
+// of requests that were forgotten.
+type task struct {
+	job    *ledger.Job
+	ids    [][]byte
+	before int64
+	pace   *sleep.Pace // of PruneRequests
+}
 
 // New returns the ledger in the file of s, and creates its bbolt buckets if the file has none.
 // Closing the ledger leaves s open; close the ledger first. A store with [bolt.Options.SyncEvery] is
@@ -117,13 +125,17 @@ func (l *Ledger) create() error {
 // Decide runs a job, and makes it durable together with others that are made at the same time. See
 // [ledger.Ledger].
 func (l *Ledger) Decide(ctx context.Context, job *ledger.Job) error {
-	_, err := l.combiner.Do(ctx, 0, job)
+	_, err := l.combiner.Do(ctx, 0, task{job: job})
 	return explain("decide", err)
 }
 
 // DecideAll runs jobs in one commit. See [ledger.Ledger].
 func (l *Ledger) DecideAll(ctx context.Context, jobs []*ledger.Job) []error {
-	_, errs := l.combiner.DoAll(ctx, 0, jobs)
+	tasks := make([]task, len(jobs))
+	for i, job := range jobs {
+		tasks[i].job = job
+	}
+	_, errs := l.combiner.DoAll(ctx, 0, tasks)
 	for i, err := range errs {
 		errs[i] = explain("decide", err)
 	}
@@ -144,20 +156,28 @@ func explain(op string, err error) error {
 	return store.Wrap(backend, op, err)
 }
 
-// flush decides a batch. The combiner has locked the tables.
-func (l *Ledger) flush(_ int, batch []*jobRequest) {
-	jobs := make([]*ledger.Job, len(batch))
-	for i, r := range batch {
-		jobs[i] = r.In
+// flush does a batch of tasks. The combiner has locked the tables.
+func (l *Ledger) flush(_ int, batch []*combine.Request[task, int64]) {
+	var jobs []*ledger.Job
+	for _, r := range batch {
+		if r.In.job != nil {
+			jobs = append(jobs, r.In.job)
+		}
 	}
 	var own []error
 	err := l.db.Update(func(tx *kv.Tx) (err error) {
-		own, err = l.names.in(tx).decide(jobs, l.clock.Now())
+		b := l.names.in(tx)
+		own, err = b.decide(jobs, l.clock.Now())
+		for _, r := range batch {
+			if err == nil && r.In.job == nil {
+				r.Out, err = b.forget(&r.In)
+			}
+		}
 		return err
 	})
-	for i, r := range batch {
-		if r.Err = err; err == nil { // a job that failed by itself has seen the others' changes
-			r.Err = own[i]
+	for _, r := range batch {
+		if r.Err = err; err == nil && r.In.job != nil { // a job that failed by itself has seen the others' changes
+			r.Err, own = own[0], own[1:]
 		}
 	}
 }
@@ -173,69 +193,41 @@ func (l *Ledger) read(ctx context.Context, op string, fn func(*buckets) error) e
 	return explain(op, l.db.View(func(tx *kv.Tx) error { return fn(l.names.in(tx)) }, l.names.accounts, l.names.requests))
 }
 
-// PruneRequests forgets requests, some thousands in each transaction. See [ledger.Ledger].
+// PruneRequests forgets requests, some hundreds in each commit, and rests between them. See
+// [ledger.Ledger].
 func (l *Ledger) PruneRequests(ctx context.Context, prefix string, before int64) (removed int64, err error) {
 	if l.closed.Load() {
 		return 0, store.Wrap(backend, "prune", store.ErrClosed)
 	}
-	if err := l.db.Checkpoint(ctx); err != nil { // the views below have few changes to put in order then
+	// An old request without a hold never gets one, so the requests and the holds of now will do.
+	if err := l.db.Checkpoint(ctx); err != nil {
 		return 0, store.Wrap(backend, "prune", err)
 	}
-	var held map[string]bool
-	var after []byte
-	for done := false; !done; done = after == nil {
+	pace := new(sleep.Pace)
+	stored := func(fn func(*buckets) error) error {
+		if err := pace.Rest(ctx); err != nil {
+			return err
+		}
+		defer pace.Worked(time.Now())
+		return l.db.Stored(func(tx *kv.Tx) error { return fn(l.names.in(tx)) })
+	}
+	held := make(map[string]bool)
+	for from := []byte{}; from != nil && err == nil; {
+		err = stored(func(b *buckets) (err error) { from, err = b.held(held, from); return err })
+	}
+	for after := []byte{}; after != nil && err == nil; {
 		var ids [][]byte
-		err := l.read(ctx, "prune", func(b *buckets) (err error) {
-			if held == nil {
-				if held, err = b.held(); err != nil {
-					return err
-				}
-			}
+		err = stored(func(b *buckets) (err error) {
 			ids, after, err = b.old(prefix, before, after, held)
 			return err
 		})
 		if err == nil && len(ids) > 0 {
 			var n int64
-			n, err = l.forget(ctx, ids, before)
+			n, err = l.combiner.Do(ctx, 0, task{ids: ids, before: before, pace: pace})
 			removed += n
 		}
-		if err != nil {
-			return removed, store.Wrap(backend, "prune", err)
-		}
 	}
-	return removed, nil
-}
-
-// forget removes requests by ID, if they are older than before. Since ids were listed, another
-// PruneRequests may have removed one of them, and a new request may have its ID.
-func (l *Ledger) forget(ctx context.Context, ids [][]byte, before int64) (removed int64, err error) {
-	if err := l.db.Lock(ctx); err != nil {
-		return 0, err
-	}
-	defer l.db.Unlock()
-	err = l.db.Update(func(tx *kv.Tx) error {
-		b := l.names.in(tx)
-		for _, id := range ids {
-			value, err := b.requests.get(id)
-			if err != nil {
-				return err
-			}
-			if value == nil {
-				continue
-			}
-			if r, err := decodeRequest(id, value); err == nil && r.At < before {
-				if err := tx.Delete(l.names.requests, string(id)); err != nil {
-					return err
-				}
-				removed++
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		return 0, err
-	}
-	return removed, nil
+	return removed, store.Wrap(backend, "prune", err)
 }
 
 // Close refuses further calls, and returns when the decisions in flight have ended. The store

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/brimgo/brim/bolt"
+	"github.com/brimgo/brim/internal/combine"
+	"github.com/brimgo/brim/internal/sleep"
 	"github.com/brimgo/brim/spend/ledger"
 	"github.com/brimgo/brim/store"
 )
@@ -42,7 +44,7 @@ func TestFailedFlushAnswersAll(t *testing.T) {
 		return &ledger.Job{Accounts: []string{"cards/a"}, Run: func(ledger.Snapshot) (*ledger.Changes, error) { return nil, err }}
 	}
 	for _, failed := range []error{nil, store.ErrMisconfigured} {
-		batch := []*jobRequest{{In: run(nil)}, {In: run(own)}}
+		batch := []*combine.Request[task, int64]{{In: task{job: run(nil)}}, {In: task{job: run(own)}}}
 		want := own
 		if failed != nil {
 			want = failed
@@ -78,7 +80,7 @@ func TestPruneLeavesNewRequests(t *testing.T) {
 	}
 	record("again", 5)
 	record("old", 4)
-	if n, err := l.forget(ctx, listed, 5); n != 1 || err != nil {
+	if n, err := l.combiner.Do(ctx, 0, task{ids: listed, before: 5, pace: new(sleep.Pace)}); n != 1 || err != nil {
 		t.Errorf("%d requests were removed, %v; want 1", n, err)
 	}
 	var ids []string

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"strings"
+	"time"
 
 	"github.com/brimgo/brim/spend/ledger"
 )
@@ -80,6 +81,9 @@ func (b *buckets) next(from []byte) (account string, ok bool, err error) {
 	return string(k[:end]), true, nil
 }
 
+// listPage is the number of accounts at which a list of those that are due looks in one transaction.
+const listPage = 1024
+
 // list lists accounts whose names begin with start and are greater than after. A damaged one may be
 // due.
 func (b *buckets) list(start, after string, due int64, limit int) (list []string, next string, err error) {
@@ -87,7 +91,7 @@ func (b *buckets) list(start, after string, due int64, limit int) (list []string
 	if after >= start && after != "" {
 		from = prefix(after, ofNone)
 	}
-	for len(list) < limit {
+	for n := 0; len(list) < limit && (due == 0 || n < listPage); n++ {
 		account, ok, err := b.next(from)
 		if err != nil {
 			return nil, "", err
@@ -95,7 +99,7 @@ func (b *buckets) list(start, after string, due int64, limit int) (list []string
 		if !ok || !strings.HasPrefix(account, start) {
 			return list, "", nil
 		}
-		from = prefix(account, ofNone)
+		from, next = prefix(account, ofNone), account
 		v, err := b.accounts.get(prefix(account, ofState))
 		if err != nil {
 			return nil, "", err
@@ -108,35 +112,39 @@ func (b *buckets) list(start, after string, due int64, limit int) (list []string
 			list = append(list, account)
 		}
 	}
-	return list, list[limit-1], nil
+	return list, next, nil
 }
 
-// held returns the IDs of all requests with an open hold.
-func (b *buckets) held() (map[string]bool, error) {
-	ids := make(map[string]bool)
-	account, ok, err := b.next(nil)
-	for ; ok && err == nil; account, ok, err = b.next(prefix(account, ofNone)) {
-		start := prefix(account, ofHolds)
-		c, err := b.accounts.ascend(start, start)
-		if err != nil {
+// prunePage is the number of keys that one transaction of PruneRequests looks at, and pruneBatch that of
+// the requests that one commit forgets at most.
+const (
+	prunePage  = 4096
+	pruneBatch = 512
+)
+
+// held adds the IDs of the requests with an open hold, from a key on. The next call goes on from next,
+// which is nil at the end.
+func (b *buckets) held(ids map[string]bool, from []byte) (next []byte, err error) {
+	c, err := b.accounts.ascend(nil, from)
+	for n := 0; err == nil && n < prunePage; n++ {
+		var k []byte
+		if k, _, err = c.next(); k == nil || err != nil {
 			return nil, err
 		}
-		for {
-			k, _, err := c.next()
-			if err != nil {
-				return nil, err
-			}
-			if k == nil {
-				break
-			}
-			ids[string(k[len(start)+8:])] = true
+		account, _, _ := bytes.Cut(k, []byte{0})
+		switch start := prefix(string(account), ofHolds); {
+		case bytes.HasPrefix(k, start):
+			ids[string(k[len(start)+8:])], from = true, append(k, 0)
+			continue
+		case bytes.Compare(k, start) < 0:
+			from = start
+		default:
+			from = prefix(string(account), ofNone)
 		}
+		c, err = b.accounts.ascend(nil, from)
 	}
-	return ids, err
+	return from, err
 }
-
-// prunePage is the number of requests that one transaction of PruneRequests looks at.
-const prunePage = 4096
 
 // old lists the IDs of requests to forget, beginning after the ID after. The next call goes on
 // after next; next is nil at the end. It passes over damaged requests, whose age nobody knows.
@@ -156,9 +164,31 @@ func (b *buckets) old(
 		if derr == nil && r.At < before && !held[r.ID] && strings.HasPrefix(r.Accounts[0], prefix) {
 			ids = append(ids, k)
 		}
-		if n++; n == prunePage {
+		if n++; n == prunePage || len(ids) == pruneBatch {
 			return ids, k, nil
 		}
 	}
 	return ids, nil, err
+}
+
+// forget removes requests by ID, if they are older than before. Since ids were listed, another
+// PruneRequests may have removed one of them, and a new request may have its ID.
+func (b *buckets) forget(t *task) (removed int64, err error) {
+	defer t.pace.Worked(time.Now())
+	for _, id := range t.ids {
+		value, err := b.requests.get(id)
+		if err != nil {
+			return 0, err
+		}
+		if value == nil {
+			continue
+		}
+		if r, err := decodeRequest(id, value); err == nil && r.At < t.before {
+			if err := b.requests.tx.Delete(b.requests.t, string(id)); err != nil {
+				return 0, err
+			}
+			removed++
+		}
+	}
+	return removed, nil
 }
