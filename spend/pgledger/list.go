@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"math"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/brimgo/brim/internal/pgrun"
+	"github.com/brimgo/brim/internal/sleep"
 	"github.com/brimgo/brim/spend/ledger"
 )
 
@@ -86,21 +88,26 @@ func (c calls) Accounts(
 	return keys, next, err
 }
 
-// prunePart is how many requests forget.sql removes at most, which takes a fraction of a second.
-const prunePart = 20_000
+// prunePart is how many requests forget.sql removes at most.
+const prunePart = 2000
 
 // PruneRequests forgets requests, and the spends that they began. Each statement goes on from the
 // time of the last one, so that it passes no removed rows. Rows lie in any order, so the last ones
 // begin at the beginning. See [ledger.Ledger].
 func (c calls) PruneRequests(ctx context.Context, prefix string, before int64) (removed int64, err error) {
+	var pace sleep.Pace
 	for since := int64(first); ; {
 		var n int64
 		var latest pgrun.Instant
-		err := c.prune(ctx, "prune", func(ctx context.Context, q pgrun.Queryer) error {
-			args := []any{prefix, pgrun.Timestamp(before), bound(since)}
-			_, err := c.l.run.QueryByIndex(ctx, q, c.l.sql["forget"], args, func(row pgx.Rows) error { return row.Scan(&n, &latest) })
-			return err
-		})
+		err := pace.Rest(ctx)
+		if err == nil {
+			err = c.prune(ctx, "prune", func(ctx context.Context, q pgrun.Queryer) error {
+				defer pace.Worked(time.Now())
+				args := []any{prefix, pgrun.Timestamp(before), bound(since)}
+				_, err := c.l.run.QueryByIndex(ctx, q, c.l.sql["forget"], args, func(row pgx.Rows) error { return row.Scan(&n, &latest) })
+				return err
+			})
+		}
 		removed += n
 		switch {
 		case err != nil || n < prunePart && since == first:

@@ -1,4 +1,4 @@
--- Removes at most 20,000 requests of accounts that start with $1 and that were decided from $3 on and before
+-- Removes at most 2,000 requests of accounts that start with $1 and that were decided from $3 on and before
 -- $2, except those that began a spend of which something is still held, and the spends of the removed ones.
 -- It returns their number and the latest of their times. It reads the pages with requests of that age, and
 -- looks for the holds of those that it may remove, in the index and in the rows of the accounts.
@@ -14,7 +14,7 @@ WITH old AS MATERIALIZED (
                               decode('fffe'::text, 'hex'::text) || set_byte(decode('00'::text, 'hex'::text), 0, octet_length(r.id)) || r.id
                               IN a.holds) > 0) AS h)
 ), part AS MATERIALIZED (
-    SELECT o.id FROM old AS o LIMIT 20000 -- in the scan itself, it would have the server read the whole table
+    SELECT o.id FROM old AS o LIMIT 2000 -- in the scan itself, it would have the server read the whole table
 ), removed AS (
     DELETE FROM {{schema}}.{{requests}} AS r USING part AS o WHERE r.id = ANY (ARRAY[o.id]) AND r.at < $2 RETURNING r.id, r.at
 ), changed AS (
