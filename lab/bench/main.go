@@ -15,6 +15,7 @@
 //   - cluster: a decision on one, two and three primaries of Redis
 //   - beside: plain GETs while brim decides on the same Redis, and on another one
 //   - spend: decisions of package spend beside bare writes, and declines beside approvals
+//   - prune: charges of package spend beside a Prune, and without it
 //
 // An interrupt ends the run, and the figures until then are written. A second one ends it at once.
 // The exit status is 1 if a promised bound was broken.
@@ -75,6 +76,7 @@ var parts = []part{
 	{"cluster", 5, 2 * time.Second, 200 * time.Millisecond, (*bench).cluster},
 	{"beside", 5, 2 * time.Second, 200 * time.Millisecond, (*bench).beside},
 	{"spend", 5, 1500 * time.Millisecond, 100 * time.Millisecond, (*bench).spend},
+	{"prune", 3, 3 * time.Second, 100 * time.Millisecond, (*bench).prune},
 }
 
 const (
