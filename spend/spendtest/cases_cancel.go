@@ -90,6 +90,11 @@ func cancelCases() []testCase {
 			},
 		},
 		{
+			name: "cancel of an authorization of nothing that has taken money", rules: []spend.Rule{spend.Count("often", 3, 30*days)},
+			why:   "it counts as a spend from its authorization on, and not from the capture: taken back at the date of the capture, it made room",
+			steps: []step{authorize("z", 0), after(31 * days), capture("z", 5).forced(), shows(0, 0, 3), cancel("z"), shows(0, 0, 3), sound(4)},
+		},
+		{
 			name: "racing cancels", rules: []spend.Rule{month(100_000)},
 			why: "a request and its cancellation may meet, and the request may come first or last; no money stays held",
 			steps: []step{check(func(s *fixture) {

@@ -71,7 +71,10 @@ func (t *attempt) cancelSpend() error {
 	sp := t.spend
 	open, spent := t.usable() == nil, t.spent()
 	counted := -1 // the part that Count rules count for good: the first of which money was taken, if any was
-	if sp.counted || spent {
+	switch {
+	case sp.counted && sp.amount == 0: // an authorization of nothing, which is counted from its beginning on
+		counted = 0
+	case sp.counted || spent:
 		counted = max(0, slices.IndexFunc(sp.parts, func(p part) bool { return p.takenBy(spent) > 0 }))
 	}
 	for n, a := range t.accounts {
