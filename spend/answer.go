@@ -20,12 +20,13 @@ type Decision struct {
 	// is declined. If the request had been declined before, a retry and [Budgets.Get] still tell these
 	// Declines.
 	Canceled bool `json:"canceled,omitempty"`
-	// Declines has every rule that refused, in every account.
+	// Declines has every rule that refused, in every account: in the order of the accounts, and of their
+	// rules, after a freeze.
 	Declines []Decline `json:"declines,omitempty"`
 	// Remaining has every rule of every account concerned, after the decision. If
-	// only the ledger's entries can tell a GrowsAt, it is zero; see
-	// [Budgets.Remaining]. A rule with [Rule.Per] has the figures of the request's value; the
-	// answers to SetLimits, Freeze and Unfreeze leave such rules out.
+	// only the ledger's entries can tell a GrowsAt, it is zero, and so beside open holds and beside an
+	// own limit with an end; see [Budgets.Remaining]. A rule with [Rule.Per] has the figures of the
+	// request's value; the answers to SetLimits, SetPlan, Freeze and Unfreeze leave such rules out.
 	Remaining []Usage `json:"remaining"`
 	// Crossed has the shares of limits that the accounts have reached by this decision;
 	// see [Rule.Thresholds]. A retry has those of its first decision. [Budgets.AbleToAccept]
@@ -62,8 +63,9 @@ type Decline struct {
 }
 
 // Usage is the figures of one rule in one account. Amounts of a [Count] rule are
-// numbers of spends, without a currency. A [PerTransaction] rule never uses or
-// holds anything. For a [Leaky] rule Used is rounded up and Remaining down.
+// numbers of spends, without a currency; those of open holds are Used, and Held is 0. A
+// [PerTransaction] rule never uses or holds anything. For a [Leaky] rule Used is rounded up and
+// Remaining down.
 type Usage struct {
 	Account
 	Rule string `json:"rule"`

@@ -7,7 +7,7 @@ import (
 )
 
 // AbleToAccept reports whether Charge would approve r now. It writes nothing and
-// ignores the ID of r. Another caller may spend before the answer arrives: call
+// ignores the ID of r. The decision has no Amount, and the figures of now. Another caller may spend before the answer arrives: call
 // Charge or Authorize to decide.
 func (b *Budgets) AbleToAccept(ctx context.Context, r Request) (_ Decision, err error) {
 	c := b.begin(ctx, "able_to_accept")

@@ -42,7 +42,8 @@ type RuleLimit struct {
 // SetLimits gives an account limits of its own, in the place of the amounts of the budget: this
 // card may spend 500 a day, and that one 5,000. All of them change together, in one decision. The
 // other limits of the account stay, and no used amount is ever reset. The ledger keeps an entry of
-// kind limits, whose Tags tell the new limits by rule.
+// kind limits, whose Tags tell the new limits by rule. An end that has passed changes nothing. A request
+// without limits, or with two of one rule, is [ErrRequest].
 //
 // A limit that the budget does not allow, or of a rule that it lacks, is [ErrBudget]. A budget
 // whose amounts shrink later bounds the accounts' own limits from then on. Retries and other errors

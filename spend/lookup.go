@@ -13,15 +13,16 @@ type Status struct {
 	ID       string    `json:"id"` // of the request that began it
 	Accounts []Account `json:"accounts"`
 	// State is charged (also by a record), held, captured, voided, expired or canceled. An expired
-	// hold of which a part was captured is expired.
+	// hold of which a part was captured is expired, and one that was ended before is captured. A hold
+	// that was ended before anything was captured is voided. An Authorize of 0 is captured.
 	State string `json:"state"`
 	// ExpiresAt is the end of the hold, or the zero time if nothing was ever held.
 	ExpiresAt time.Time         `json:"expires_at,omitzero"`
-	Total     Money             `json:"total"`    // authorized, increased, charged and forced
-	Held      Money             `json:"held"`     // still reserved
-	Captured  Money             `json:"captured"` // taken, also by an expiry that spent it; refunds not subtracted
-	Refunded  Money             `json:"refunded"` // at most Captured: a forced refund credits what exceeds it
-	Tags      map[string]string `json:"tags,omitempty"`
+	Total     Money             `json:"total"`          // authorized, increased, charged and forced
+	Held      Money             `json:"held"`           // still reserved
+	Captured  Money             `json:"captured"`       // taken, also by an expiry that spent it; refunds not subtracted
+	Refunded  Money             `json:"refunded"`       // at most Captured: a forced refund credits what exceeds it
+	Tags      map[string]string `json:"tags,omitempty"` // as they were sent, also those without a value
 }
 
 // Lookup is the answer to an earlier request.

@@ -40,16 +40,16 @@ func TestEndsOfHolds(t *testing.T) {
 		end        func(*spend.Budgets) (spend.Decision, error)
 		count      int64
 	}{
-		{"a void", "a void ended it", func(b *spend.Budgets) (spend.Decision, error) {
+		{"a void", "the spend is voided", func(b *spend.Budgets) (spend.Decision, error) {
 			return b.Void(t.Context(), spend.VoidRequest{ID: "e", HoldID: "s"})
 		}, 0},
-		{"a final capture of one cent", "a capture ended it", func(b *spend.Budgets) (spend.Decision, error) {
+		{"a final capture of one cent", "the spend is captured", func(b *spend.Budgets) (spend.Decision, error) {
 			return b.Capture(t.Context(), spend.CaptureRequest{ID: "e", HoldID: "s", Amount: cents(1), Final: true})
 		}, 1},
-		{"a final capture of nothing", "a void ended it", func(b *spend.Budgets) (spend.Decision, error) {
+		{"a final capture of nothing", "the spend is voided", func(b *spend.Budgets) (spend.Decision, error) {
 			return b.Capture(t.Context(), spend.CaptureRequest{ID: "e", HoldID: "s", Amount: cents(0), Final: true})
 		}, 0},
-		{"a capture of all", "a capture ended it", func(b *spend.Budgets) (spend.Decision, error) {
+		{"a capture of all", "the spend is captured", func(b *spend.Budgets) (spend.Decision, error) {
 			return b.Capture(t.Context(), spend.CaptureRequest{ID: "e", HoldID: "s", Amount: cents(10)})
 		}, 1},
 	} {

@@ -35,7 +35,8 @@ type PruneResult struct {
 // rule has counted by then.
 //
 // A later decision is the same with and without Prune, also one of another process with other
-// rules, with two exceptions. A request that is sent again after its ID was removed is a new
+// rules, with three exceptions. An account that Prune has changed has the time of the clock, also if the
+// clock runs back afterwards. A request that is sent again after its ID was removed is a new
 // request, and a spend whose ID was removed can no longer be captured or refunded, nor can money be
 // recorded at a date whose entries were removed. A rule that is new to an account counts the
 // entries that are dated after the removed ones.

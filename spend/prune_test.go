@@ -286,10 +286,10 @@ func TestPruneManyOfOneTime(t *testing.T) {
 		before, together, after int // entries
 		most                    int // decisions
 	}{
-		"alone":                 {0, 1030, 0, 1},
-		"after others":          {1000, 1030, 0, 3},
-		"before others":         {0, 3000, 10, 1},
-		"longer than a part":    {100, 3000, 1500, 5},
+		"alone":              {0, 1030, 0, 1},
+		"after others":       {1000, 1030, 0, 3},
+		"before others":      {0, 3000, 10, 1},
+		"longer than a part": {100, 3000, 1500, 5},
 	} {
 		l := &verifying{testLedger: newTestLedger(t)}
 		n := int64(c.before + c.together + c.after)

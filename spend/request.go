@@ -191,7 +191,7 @@ func (b *Budgets) Record(ctx context.Context, r Request) (Decision, error) {
 // Increase holds more money on an open hold if every rule agrees. A [PerTransaction] rule judges
 // the total; the other rules judge the added amount, which counts from now. All of the hold expires
 // at the same time. With Least, the added amount is the largest that fits, and [Decision.Amount]
-// tells it. Retries and errors are those of [Budgets.Charge]; further errors are [ErrUnknownSpend],
+// tells it. A [Count] rule refuses it only while it counts more spends than its limit. Retries and errors are those of [Budgets.Charge]; further errors are [ErrUnknownSpend],
 // [ErrHoldEnded] and [ErrHoldExpired].
 func (b *Budgets) Increase(ctx context.Context, r IncreaseRequest) (Decision, error) {
 	return b.sendFollowUp(ctx, decide.Action{Kind: figures.KindIncrease, ID: r.ID, SpendID: r.HoldID}, r.Amount, r.Least)
@@ -204,7 +204,7 @@ func (b *Budgets) Increase(ctx context.Context, r IncreaseRequest) (Decision, er
 // An amount above the rest of the hold is [ErrNotHeld]. A hold that has ended is [ErrHoldEnded] or
 // [ErrHoldExpired]. With Force the money is taken in these cases too, whatever the rules say, and
 // money that was not held counts from now; but not if the expiry of the hold has spent it, see
-// [SpendOnExpiry]. Retries and other errors are those of [Budgets.Charge]; a further error is
+// [SpendOnExpiry]. If nothing had been captured, [Count] rules count the spend from now. Retries and other errors are those of [Budgets.Charge]; a further error is
 // [ErrUnknownSpend].
 func (b *Budgets) Capture(ctx context.Context, r CaptureRequest) (Decision, error) {
 	act := decide.Action{Kind: figures.KindCapture, ID: r.ID, SpendID: r.HoldID, Final: r.Final, Force: r.Force}
@@ -234,7 +234,7 @@ func (b *Budgets) Void(ctx context.Context, r VoidRequest) (Decision, error) {
 
 // Refund gives money back to the accounts of a spend. An amount above the
 // captured, charged or recorded rest is [ErrNotCaptured]. A refund lowers the
-// figures at the date of the spend; from a [Leaky] rule it drains the units that
+// figures at the date of the spend, the newest part first; from a [Leaky] rule it drains the units that
 // have not leaked yet. Retries and other errors are those of [Budgets.Charge]; a
 // further error is [ErrUnknownSpend].
 //
@@ -516,8 +516,10 @@ func (b *Budgets) Credit(ctx context.Context, r Request) (Decision, error) {
 // Money that has moved all the same is still taken: by a forced Capture of the ID, and, if the
 // request began no spend before its cancellation, by a Record or a forced Authorize with the ID.
 //
-// A Cancel that is sent again returns the first decision, with Replayed set. A request of another
-// account is [ErrRequest]. The ID of a request that was approved and began no spend, such as an
+// The decision about a Cancel has Canceled set. A Cancel that is sent again returns the first decision,
+// with Replayed set, and so does the request itself, with the time of the Cancel, also if it arrives for
+// the first time. [Budgets.Get] shows a spend of 0 that is canceled. After a later Record with the ID,
+// another Cancel is a new one. A request of another account is [ErrRequest]. The ID of a request that was approved and began no spend, such as an
 // increase, is [ErrIDReused]. Other errors are those of [Budgets.Charge].
 func (b *Budgets) Cancel(ctx context.Context, id, account string) (_ Decision, err error) {
 	c := b.begin(ctx, "cancel")

@@ -38,7 +38,9 @@ const (
 // about twice the amount goes through: all of it at once, and the same again as
 // the bucket leaks. Held money does not leak; it begins to leak when it is
 // captured. The amount is at most 2^53 minor units. The bucket counts up to as
-// much: a Record or a forced Capture that would make a larger sum is [ErrAmount].
+// much: a Record or a forced Capture that would make a larger sum is [ErrAmount]. The level is a double:
+// at the microsecond at which a whole unit has leaked, it may still count. A rule that is new to an
+// account does not see the holds of before.
 //
 // If the amount or the period changes, the time until the next decision on an account leaks at the
 // old rate. So a rate that is raised and lowered again makes no room.
@@ -68,8 +70,8 @@ func Calendar(name string, amount Money, period Period, zone *time.Location) Rul
 }
 
 // PerTransaction allows no spend of more than amount. The total of a hold includes its increases,
-// and Decrease does not lower it. With an amount of 0 and a filter, the rule blocks all spends that
-// match.
+// and Decrease does not lower it; money that was forced belongs to it. With an amount of 0 and a
+// filter, the rule blocks all spends that match, an Authorize of 0 among them.
 func PerTransaction(name string, amount Money) Rule {
 	return Rule{figures.Rule{Name: name, Kind: figures.PerTransaction, Limit: money.Money(amount)}}
 }
@@ -98,7 +100,8 @@ func CountPer(name string, n int64, period Period, zone *time.Location) Rule {
 // CountsDeclines returns a [Count] or [CountPer] rule that also counts each declined Charge,
 // Authorize and UpTo, whichever rule declines it, or a frozen account. It limits attempts: somebody
 // who tests the numbers of cards is declined mostly. The declines of the rule count, too, so room
-// comes back only to those who wait. A retry is no attempt, and neither is an increase.
+// comes back only to those who wait: the figures of a Decline include the decline itself. A retry is no
+// attempt, and neither is an increase.
 func (r Rule) CountsDeclines() Rule {
 	r.spec.Declines = true
 	return r
@@ -205,7 +208,8 @@ func (r Rule) CountsCredits() Rule {
 
 // Thresholds returns a rule whose decisions tell that an account has used or held shares of its
 // limit, in percent: at most 10 numbers from 1 to 100. [Decision.Crossed] names each share that the
-// account had not reached before the decision and has reached after it. So a share is told again
+// account had not reached before the decision, under the limit of the last decision or a larger one of
+// now, and has reached after it. A limit of 0 has no shares. So a share is told again
 // after the account had used and held less: in a new period, after a refund, and when entries have
 // left the window.
 //
@@ -213,7 +217,7 @@ func (r Rule) CountsCredits() Rule {
 // larger: [Budgets.SetLimits] tells it, and where the raise of a limit has ended, the next
 // decision tells it. The first decision of a rule that is new to an account, or that got its
 // thresholds, tells all shares that the account has reached. With [Rule.Per], a decision tells the
-// shares of its own value alone. PerTransaction cannot have thresholds. Of several calls, the last
+// shares of its own value alone: after a lower limit, those of other values are not told. PerTransaction cannot have thresholds. Of several calls, the last
 // one counts.
 func (r Rule) Thresholds(percent ...int) Rule {
 	r.spec.Thresholds = slices.Compact(slices.Sorted(slices.Values(percent)))

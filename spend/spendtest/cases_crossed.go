@@ -78,6 +78,11 @@ func crossedCases() []testCase {
 			},
 		},
 		{
+			name: "a lower limit that ends has shares", rules: []spend.Rule{ever.Thresholds(50, 80)},
+			why:   "a share of a small limit was reached, and not that share of the limit that is in force again",
+			steps: []step{raise("ever", 10, time.Hour), charge(10).tells("ever 50", "ever 80"), after(time.Hour), charge(70).tells("ever 50", "ever 80")},
+		},
+		{
 			name: "processes with other thresholds", rules: []spend.Rule{ever.Thresholds(50, 80)},
 			others: map[string][]spend.Rule{
 				"without": {ever}, "all": {ever.Thresholds(100)}, "no rule": {month(1000)},

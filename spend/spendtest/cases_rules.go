@@ -47,6 +47,21 @@ func ruleCases() []testCase {
 			},
 		},
 		{
+			name:  "an authorization of nothing",
+			why:   "a blocked merchant blocks it, too; a bucket takes nothing always, so nobody waits for it",
+			rules: []spend.Rule{leaky(1024), spend.PerTransaction("blocked", money(0)).Matching("shop", "s"), spend.Count("often", 1, time.Minute)},
+			steps: []step{
+				authorize("z", 0).with("shop", "s").no(store.Never, "blocked"), record(2048), raise("leaky", 512, time.Second),
+				authorize("y", 0).no(time.Minute, "often"), after(time.Minute), authorize("x", 0),
+				check(func(s *fixture) {
+					got, err := s.b.Get(ctx, s.named("x"))
+					if err != nil || got.Spend == nil || !got.Spend.ExpiresAt.IsZero() {
+						s.Errorf("%+v, %v; want a spend that was never held", got.Spend, err)
+					}
+				}),
+			},
+		},
+		{
 			name:  "time never runs back",
 			why:   "a clock that is set back must not bring entries into a window again, or subtract them twice",
 			rules: []spend.Rule{spend.Rolling("hour", money(100), time.Hour)},

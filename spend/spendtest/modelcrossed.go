@@ -28,8 +28,12 @@ func (a *attempt) note() {
 	a.shares = make(map[string]int64)
 	for _, account := range a.spend.accounts {
 		for _, r := range a.rules(account) {
-			one := r.of(a.spend.tags)
-			a.shares[account+" "+r.Name] = a.share(one, account, a.told[account+" "+r.Name], max(a.now, a.last[account]))
+			one, at := r.of(a.spend.tags), max(a.now, a.last[account])
+			limit := max(a.told[account+" "+r.Name], a.limit(r, account, at))
+			if a.told[account+" "+r.Name] == 0 {
+				limit = 0
+			}
+			a.shares[account+" "+r.Name] = a.share(one, account, limit, at)
 		}
 	}
 }
@@ -49,6 +53,9 @@ func (a *attempt) crossings(figures []spend.Usage) (list []spend.Crossing) {
 	}
 	for _, account := range a.spend.accounts {
 		for _, r := range a.rules(account) {
+			if !slices.ContainsFunc(figures, func(u spend.Usage) bool { return u.Rule == r.Name && u.Account.Name == account }) {
+				continue // the request has no value
+			}
 			switch limit := a.limit(r, account, a.now); {
 			case r.thresholds() == nil:
 				delete(a.told, account+" "+r.Name)

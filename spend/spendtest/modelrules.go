@@ -92,7 +92,7 @@ func (m *Model) fits(r Rule, account string, t, n, first, total, spends int64, t
 	limit := m.limit(r, account, t)
 	switch r.Kind {
 	case "single":
-		return total <= limit
+		return total <= limit && limit > 0
 	case "count", "counted":
 		return used+spends <= limit
 	case "leaky":

@@ -254,7 +254,7 @@ func (t *attempt) usable() error {
 	case expired:
 		return fmt.Errorf("spend: %w; to capture money that has been taken nevertheless, set Force", ErrHoldExpired)
 	case sp.ended != "":
-		return fmt.Errorf("spend: %w: a %s ended it", ErrHoldEnded, sp.ended)
+		return fmt.Errorf("spend: %w: the spend is %s", ErrHoldEnded, sp.state(false))
 	case sp.expires == 0:
 		return fmt.Errorf("spend: %w: the amount was charged or recorded at once and never held", ErrHoldEnded)
 	}

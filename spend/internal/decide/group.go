@@ -1,6 +1,7 @@
 package decide
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/brimgo/brim/spend/internal/figures"
@@ -51,7 +52,9 @@ func (g *group) load(keys []string, plan *string) error {
 			return err
 		}
 		if plan != nil {
-			a.plan = *plan
+			if a.plan = *plan; budget.Plans[a.plan] == nil {
+				return fmt.Errorf("spend: %w: budget %q has no plan %.64q; add it to Budget.Plans of every process", ErrBudget, budget.Name, a.plan)
+			}
 		}
 		if err := a.useRules(); err != nil {
 			return err
@@ -125,6 +128,7 @@ func (g *group) ask(q *figures.Ask) (agreed bool) {
 			switch {
 			case !q.Fits(u, a.time):
 				g.refusals = append(g.refusals, r)
+			case u.Rule.Span() == figures.Leaks && r.n == 0: // a bucket takes nothing always
 			case u.Amounts.Until != maxTime && u.Rule.Matches(q.Tags, q.First):
 				g.ending = append(g.ending, r)
 			}
@@ -178,11 +182,16 @@ func (g *group) fill(q *figures.Ask) {
 	}
 }
 
-// note notes the shares of the accounts before the decision, under the limits of the last decision.
+// note notes the shares of the accounts before the decision, under the limits of the last decision. A
+// share of a limit that has been raised since counts as reached only if it still is.
 func (g *group) note() {
 	for r, u := range g.rules {
-		f := u.Of(g.tags)
-		g.shares = append(g.shares, f.Share(u.Told, g.accounts[r.account].time))
+		f, now := u.Of(g.tags), g.accounts[r.account].time
+		share := f.Share(u.Told, now)
+		if u.Amounts.Now > u.Told {
+			share = min(share, f.Share(u.Amounts.Now, now))
+		}
+		g.shares = append(g.shares, share)
 	}
 }
 
@@ -193,14 +202,14 @@ func (g *group) cross(out *Answer, valueless bool) {
 	for r, u := range g.rules {
 		was := before[0]
 		before = before[1:]
+		if u.Rule.Each && valueless {
+			continue
+		}
 		switch {
 		case len(u.Rule.Thresholds) == 0:
 			u.Told = 0
 		case u.Amounts.Now > 0:
 			u.Told = u.Amounts.Now
-		}
-		if u.Rule.Each && valueless {
-			continue
 		}
 		f := u.Of(g.tags)
 		is := f.Share(u.Amounts.Now, g.accounts[r.account].time)
@@ -250,7 +259,7 @@ func (g *group) answer(valueless bool) (Answer, error) {
 		}
 	}
 	w, err := g.waitForAll(asked, last)
-	out.RetryAfter, out.AtLeast = w.After(g.clock), w.AtLeast
+	out.RetryAfter, out.AtLeast = w.After(g.clock), w.AtLeast && w.At != maxTime
 	return out, err
 }
 

@@ -123,6 +123,9 @@ func (sp *spend) status(expired bool) Status {
 		Total: sp.money(sp.total), Captured: sp.money(taken), Refunded: sp.money(taken - sp.refundable(spent)),
 		Held: sp.money(0),
 	}
+	if sp.amount == 0 {
+		s.ExpiresAt = 0 // an authorization of 0 holds nothing
+	}
 	if s.State == "held" {
 		s.Held = sp.money(sp.held())
 	}

@@ -102,6 +102,10 @@ func (a Anchor) begins(d date, zone *time.Location) time.Time {
 		if until.IsZero() || until.After(end) {
 			until = end
 		}
+		// On 31 December of leap years after 2037, ZoneBounds may return an end that has passed.
+		if !until.After(t) {
+			until = t.Add(15 * time.Minute) // clocks change at a multiple of it
+		}
 		// In this stretch, times before reached belong to an earlier date.
 		if reached := start.Add(-time.Duration(offset) * time.Second); reached.After(t) {
 			begins = reached

@@ -164,6 +164,15 @@ func TestPeriods(t *testing.T) {
 			zone: "Asia/Tokyo", period: Year, clock: 6 * time.Hour,
 			at: "2025-12-31T20:59:59Z", start: "2024-12-31T21:00:00Z", end: "2025-12-31T21:00:00Z",
 		},
+		{
+			name: "a leap year after 2037", zone: "Europe/Berlin", period: Year,
+			why: "the time zone database has rules for such years, and package time ends their last day before it begins",
+			at:  "2040-06-01T12:00:00Z", start: "2039-12-31T23:00:00Z", end: "2040-12-31T23:00:00Z",
+		},
+		{
+			name: "the last day of such a year", why: "as the year", zone: "America/New_York", period: Day,
+			at: "2040-12-31T12:00:00Z", start: "2040-12-31T05:00:00Z", end: "2041-01-01T05:00:00Z",
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			zone, err := time.LoadLocation(c.zone)

@@ -108,7 +108,7 @@ func (q *Ask) Fits(u *Tally, now int64) bool {
 	n := q.Of(u.Rule)
 	switch u.Rule.Span() {
 	case Alone:
-		return n <= u.Amounts.Now
+		return n <= u.Amounts.Now && u.Amounts.Now > 0 // a limit of 0 blocks an authorization of 0, too
 	case Leaks:
 		return u.bucket.accepts(n, now)
 	}

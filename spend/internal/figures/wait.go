@@ -44,11 +44,11 @@ func (f *Figure) Wait(p Past, n, from int64, limit int) (Wait, error) {
 
 // waitBy is Wait for a rule whose amount does not change, from a time on.
 func (f *Figure) waitBy(p Past, n, amount, from int64, limit int) (Wait, error) {
-	if n > amount {
+	span := f.Rule.Span()
+	if n > amount || span == Alone && amount == 0 {
 		return Wait{At: MaxTime}, nil
 	}
 	need := money.Subtract(n, f.room(amount))
-	span := f.Rule.Span()
 	end := int64(MaxTime) // at which all units leave
 	switch {
 	case span == Leaks:
