@@ -63,7 +63,7 @@ bench-accept: ## check the promises of leases and remembered refusals at full lo
 	$(GO) -C lab/bench run . leases refusals
 
 bench-spend: ## spends on every ledger against bare writes, and declines against approvals; starts PostgreSQL; SPENDFLAGS=-help
-	$(GO) -C lab/bench run . $(SPENDFLAGS) spend
+	$(GO) -C lab/bench run . $(SPENDFLAGS) spend declines
 
 pictures: ## draw every picture of docs anew
 	$(GO) -C cmd/brim run ./internal/draw -docs ../../docs

@@ -57,8 +57,8 @@ type Decline struct {
 	RetryAfter time.Duration `json:"-"`
 	// AtLeast tells that RetryAfter may be too short. A decision looks at the first 32 entries
 	// to leave the window. Declines, and entries that the rule does not count, are among these
-	// entries. If they make too little room, RetryAfter is the time at which the last of them has
-	// gone; a request at that time learns more.
+	// entries. If they make too little room, or end among entries of one date, RetryAfter is the
+	// time at which the last of them has gone; a request at that time learns more.
 	AtLeast bool `json:"at_least,omitempty"`
 }
 

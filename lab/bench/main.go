@@ -16,6 +16,7 @@
 //   - beside: plain GETs while brim decides on the same Redis, and on another one
 //   - spend: decisions of package spend beside bare writes, and declines beside approvals
 //   - prune: charges of package spend beside a Prune, and without it
+//   - declines: declines beside approvals on accounts with many entries of one date
 //
 // An interrupt ends the run, and the figures until then are written. A second one ends it at once.
 // The exit status is 1 if a promised bound was broken.
@@ -77,6 +78,7 @@ var parts = []part{
 	{"beside", 5, 2 * time.Second, 200 * time.Millisecond, (*bench).beside},
 	{"spend", 5, 1500 * time.Millisecond, 100 * time.Millisecond, (*bench).spend},
 	{"prune", 3, 3 * time.Second, 100 * time.Millisecond, (*bench).prune},
+	{"declines", 5, 1500 * time.Millisecond, 100 * time.Millisecond, (*bench).declining},
 }
 
 const (

@@ -5,8 +5,8 @@ import (
 	"testing"
 
 	"github.com/brimgo/brim/bolt"
-	"github.com/brimgo/brim/spend/internal/book"
 	"github.com/brimgo/brim/spend/internal/spendload"
+	"github.com/brimgo/brim/spend/ledger"
 )
 
 func TestBounded(t *testing.T) {
@@ -18,8 +18,14 @@ func TestBounded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	spendload.Bounded(t, l, func(f func(book.Reader) error) error {
-		return l.read(t.Context(), "test", func(b *buckets) error { return f(b) })
+	spendload.Bounded(t, l, func(
+		account string, after ledger.Place, upto int64, limit int,
+	) (page []ledger.Entry, through ledger.Place, err error) {
+		err = l.read(t.Context(), "test", func(b *buckets) error {
+			page, through, err = b.Entries(account, after, upto, limit)
+			return err
+		})
+		return page, through, err
 	})
 	if err := l.Close(); err != nil {
 		t.Error(err)

@@ -56,7 +56,7 @@ func (w *placeCursor) step() {
 	if w.k = nil; w.err == nil {
 		w.k, w.v, w.err = w.c.next()
 	}
-	if w.next = book.EndOf(math.MaxInt64); w.k != nil {
+	if w.next = ledger.EndOf(math.MaxInt64); w.k != nil {
 		w.next = ledger.Place{Dated: numberAt(w.k[len(w.start):]), Seq: numberAt(w.k[len(w.start)+8:])}
 	}
 }
@@ -68,15 +68,15 @@ func (b *buckets) Entries(
 	entries, dates := b.walk(account, ofEntries, after), b.walk(account, ofDates, after)
 	for {
 		next := entries.next
-		if book.Compare(dates.next, next) < 0 {
+		if dates.next.Compare(next) < 0 {
 			next = dates.next
 		}
 		if err := cmp.Or(entries.err, dates.err); err != nil {
 			return nil, next, err
 		}
 		switch {
-		case next.Dated > upto || next == book.EndOf(math.MaxInt64):
-			return page, book.EndOf(max(upto, next.Dated-1)), nil
+		case next.Dated > upto || next == ledger.EndOf(math.MaxInt64):
+			return page, ledger.EndOf(max(upto, next.Dated-1)), nil
 		case entries.next == next && entries.passed == limit, dates.next == next && dates.passed == limit:
 			return page, book.Through(through, next), nil
 		}

@@ -18,7 +18,11 @@
 // may be missing, 0 stands for none. Amounts are minor units of a currency.
 package ledger
 
-import "context"
+import (
+	"cmp"
+	"context"
+	"math"
+)
 
 // Ledger keeps spends. Any number of goroutines may call its methods at once.
 //
@@ -103,8 +107,8 @@ type Snapshot interface {
 	// or none, although more follow: a ledger need not go on for long over entries
 	// that it passes over, such as those made in the range and dated before it. A page
 	// may end within a date. If no further entry has the date with which it ends,
-	// through is the end of that date, a Seq of math.MaxInt64. If none is left up to
-	// upto, through is the end of upto, or of a later date up to which there is none.
+	// through is [EndOf] that date. If none is left up to upto, through is EndOf upto,
+	// or of a later date up to which there is none.
 	Entries(account string, after Place, upto int64, limit int) (entries []Entry, through Place, err error)
 	// Since returns the entries of an account after a position, in the order of
 	// their numbers, and at most limit of them. Fewer mean that no more follow.
@@ -193,6 +197,17 @@ type Position struct{ At, Seq int64 }
 // Place is a place among the entries of an account in the order of their dates, and of their numbers
 // within one date.
 type Place struct{ Dated, Seq int64 }
+
+// EndOf returns the place after all entries of a date.
+func EndOf(date int64) Place { return Place{date, math.MaxInt64} }
+
+// Compare returns a number below, at or above 0: p comes before q, is q, or comes after q.
+func (p Place) Compare(q Place) int {
+	return cmp.Or(cmp.Compare(p.Dated, q.Dated), cmp.Compare(p.Seq, q.Seq))
+}
+
+// Place returns the place of an entry.
+func (e *Entry) Place() Place { return Place{e.Dated, e.Seq} }
 
 // Hold records that an account still reserves money for a spend. The amount is in the Spend of the
 // [Request].

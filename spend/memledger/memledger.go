@@ -149,7 +149,7 @@ func (l *memory) apply(c *ledger.Changes) {
 		a := l.accounts[e.Account]
 		a.entries = append(a.entries, *e)
 		if e.Part != e.Seq {
-			place := book.PlaceOf(e)
+			place := e.Place()
 			a.corrections = slices.Insert(a.corrections, a.corrected(place), place)
 		}
 	}
@@ -176,14 +176,14 @@ func (l *memory) apply(c *ledger.Changes) {
 // drop removes the entries up to a time. It copies the rest once that is less than a quarter of all,
 // so that the memory of the removed entries becomes free, and no call copies many.
 func (a *account) drop(at int64) {
-	n := a.after(book.EndOf(at))
+	n := a.after(ledger.EndOf(at))
 	clear(a.entries[:n]) // what they refer to becomes free at once
 	a.entries, a.dropped = a.entries[n:], a.dropped+n
 	if a.dropped > 3*len(a.entries) {
 		a.entries, a.dropped = slices.Clone(a.entries), 0
 	}
 	// No entry is dated after its own time, so the corrections of later dates all stay.
-	end := a.corrected(book.EndOf(at))
+	end := a.corrected(ledger.EndOf(at))
 	kept := slices.DeleteFunc(a.corrections[:end], func(p ledger.Place) bool {
 		return len(a.entries) == 0 || p.Seq < a.entries[0].Seq
 	})
@@ -195,13 +195,13 @@ func (a *account) drop(at int64) {
 // after returns the index of the first entry whose time and number come after a place.
 func (a *account) after(p ledger.Place) int {
 	return sort.Search(len(a.entries), func(i int) bool {
-		return book.Compare(ledger.Place{Dated: a.entries[i].At, Seq: a.entries[i].Seq}, p) > 0
+		return ledger.Place{Dated: a.entries[i].At, Seq: a.entries[i].Seq}.Compare(p) > 0
 	})
 }
 
 // corrected returns the index of the first correction after a place.
 func (a *account) corrected(p ledger.Place) int {
-	return sort.Search(len(a.corrections), func(i int) bool { return book.Compare(a.corrections[i], p) > 0 })
+	return sort.Search(len(a.corrections), func(i int) bool { return a.corrections[i].Compare(p) > 0 })
 }
 
 // History lists entries, newest first. See [ledger.Ledger].

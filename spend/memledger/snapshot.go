@@ -29,12 +29,12 @@ func (l *memory) Entries(
 ) (page []ledger.Entry, through ledger.Place, err error) {
 	a := l.accounts[key]
 	if a == nil {
-		return nil, book.EndOf(upto), nil
+		return nil, ledger.EndOf(upto), nil
 	}
 	i, j := a.after(after), a.corrected(after)
 	first, corrected, whole := i, j, true // the page is a part of the entries, which is not copied
 	for {
-		entry, date := book.EndOf(math.MaxInt64), book.EndOf(math.MaxInt64)
+		entry, date := ledger.EndOf(math.MaxInt64), ledger.EndOf(math.MaxInt64)
 		if i < len(a.entries) {
 			entry = ledger.Place{Dated: a.entries[i].At, Seq: a.entries[i].Seq}
 		}
@@ -42,12 +42,12 @@ func (l *memory) Entries(
 			date = a.corrections[j]
 		}
 		next := entry
-		if book.Compare(date, next) < 0 {
+		if date.Compare(next) < 0 {
 			next = date
 		}
 		switch {
-		case next.Dated > upto || next == book.EndOf(math.MaxInt64):
-			return page, book.EndOf(max(upto, next.Dated-1)), nil
+		case next.Dated > upto || next == ledger.EndOf(math.MaxInt64):
+			return page, ledger.EndOf(max(upto, next.Dated-1)), nil
 		case entry == next && i-first == limit, date == next && j-corrected == limit:
 			return page, book.Through(through, next), nil
 		}

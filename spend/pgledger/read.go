@@ -233,7 +233,7 @@ func (r *rows) scanWatched(row pgx.Rows) error {
 			return err
 		}
 		if read[of] == nil {
-			read[of] = &listing{through: book.EndOf(math.MaxInt64)}
+			read[of] = &listing{through: ledger.EndOf(math.MaxInt64)}
 		}
 		if err := read[of].add(&line, of.account, readAhead+1); err != nil {
 			return err
@@ -241,7 +241,7 @@ func (r *rows) scanWatched(row pgx.Rows) error {
 	}
 	for of, l := range read {
 		list, through := l.page()
-		r.pages.Keep(of.account, book.EndOf(of.after), list, through, 0)
+		r.pages.Keep(of.account, ledger.EndOf(of.after), list, through, 0)
 	}
 	return row.Err()
 }
@@ -273,10 +273,10 @@ func (l *listing) add(line *listed, account string, most int) error {
 	}
 	part, place := 0, ledger.Place{Dated: e.At, Seq: e.Seq}
 	if line.corrects {
-		part, place = 1, book.PlaceOf(&e)
+		part, place = 1, e.Place()
 	}
 	if l.rows[part]++; l.rows[part] == most {
-		if stop := book.Through(l.last[part], place); book.Compare(stop, l.through) < 0 {
+		if stop := book.Through(l.last[part], place); stop.Compare(l.through) < 0 {
 			l.through = stop
 		}
 	}
@@ -289,7 +289,7 @@ func (l *listing) add(line *listed, account string, most int) error {
 
 // page returns the entries up to through in the order of their places.
 func (l *listing) page() ([]ledger.Entry, ledger.Place) {
-	list := slices.DeleteFunc(l.list, func(e ledger.Entry) bool { return book.Compare(book.PlaceOf(&e), l.through) > 0 })
+	list := slices.DeleteFunc(l.list, func(e ledger.Entry) bool { return e.Place().Compare(l.through) > 0 })
 	book.Sort(list)
 	return list, l.through
 }

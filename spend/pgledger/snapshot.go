@@ -74,11 +74,11 @@ func (r *rows) Entries(
 	pages := make(map[int64]*listing)
 	ids := slices.Sorted(maps.Keys(keys))
 	for _, id := range ids {
-		pages[id] = &listing{through: book.EndOf(upto)}
+		pages[id] = &listing{through: ledger.EndOf(upto)}
 	}
 	places := column(ids, func(id *int64) ledger.Place { // pruned entries may wait for the end of their partition
 		if pruned := r.accounts[keys[*id]].Pruned; pruned != 0 && pruned >= after.Dated {
-			return book.EndOf(pruned)
+			return ledger.EndOf(pruned)
 		}
 		return after
 	})

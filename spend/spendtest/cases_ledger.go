@@ -10,7 +10,6 @@ import (
 
 	"github.com/brimgo/brim/internal/differ"
 	"github.com/brimgo/brim/spend"
-	"github.com/brimgo/brim/spend/internal/book"
 	"github.com/brimgo/brim/spend/ledger"
 	"github.com/brimgo/brim/store"
 )
@@ -65,23 +64,23 @@ func pagesOfEveryLength(s *fixture) {
 	if err != nil {
 		s.Fatal(err)
 	}
-	book.Sort(all)
+	slices.SortFunc(all, func(x, y ledger.Entry) int { return x.Place().Compare(y.Place()) })
 	last := all[len(all)-1].Dated
 	for limit := range len(all) + 2 {
 		for upto := last - 1; limit > 0 && upto <= last+1; upto++ {
 			want := slices.DeleteFunc(slices.Clone(all), func(e ledger.Entry) bool { return e.Dated > upto })
 			var got []ledger.Entry
-			place := book.EndOf(all[0].Dated - 1)
+			place := ledger.EndOf(all[0].Dated - 1)
 			err := s.l.View(ctx, &ledger.Job{Accounts: []string{key}, Run: func(snap ledger.Snapshot) (*ledger.Changes, error) {
-				for book.Compare(place, book.EndOf(upto)) < 0 {
+				for place.Compare(ledger.EndOf(upto)) < 0 {
 					page, through, err := snap.Entries(key, place, upto, limit)
 					if err != nil {
 						return nil, err
 					}
 					got = append(got, page...)
-					next := slices.IndexFunc(all, func(e ledger.Entry) bool { return book.Compare(book.PlaceOf(&e), through) > 0 })
+					next := slices.IndexFunc(all, func(e ledger.Entry) bool { return e.Place().Compare(through) > 0 })
 					whole := next < 0 || all[next].Dated > through.Dated // no further entry has the date
-					if len(page) > limit || book.Compare(through, place) <= 0 || whole != (through == book.EndOf(through.Dated)) {
+					if len(page) > limit || through.Compare(place) <= 0 || whole != (through == ledger.EndOf(through.Dated)) {
 						return nil, fmt.Errorf("a page of %d entries after %d ends at %d", len(page), place, through)
 					}
 					if place = through; next >= 0 && len(got) != next {

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/brimgo/brim/spend/internal/book"
 	"github.com/brimgo/brim/spend/ledger"
 )
 
@@ -230,13 +229,13 @@ func (s *brokenSnapshot) Entries(account string, after ledger.Place, upto int64,
 	case entriesByDecision:
 		all, err := s.Since(account, ledger.Position{At: math.MinInt64}, math.MaxInt)
 		page := slices.DeleteFunc(slices.Clone(all), func(e ledger.Entry) bool { return e.At <= after.Dated || e.At > upto })
-		book.Sort(page)
-		return page, book.EndOf(upto), err
+		slices.SortFunc(page, func(x, y ledger.Entry) int { return x.Place().Compare(y.Place()) })
+		return page, ledger.EndOf(upto), err
 	case splitsDates:
 		page, through, err := s.Snapshot.Entries(account, after, upto, limit)
-		return page, book.EndOf(through.Dated), err
+		return page, ledger.EndOf(through.Dated), err
 	case skipsDates:
-		after = book.EndOf(after.Dated)
+		after = ledger.EndOf(after.Dated)
 	case repeatsDates:
 		if after.Seq != math.MaxInt64 {
 			after.Seq--
@@ -246,13 +245,13 @@ func (s *brokenSnapshot) Entries(account string, after ledger.Place, upto int64,
 	case seesTooFar:
 		page, through, err := s.Snapshot.Entries(account, after, upto, limit)
 		if through.Dated >= upto {
-			through = book.EndOf(math.MaxInt64)
+			through = ledger.EndOf(math.MaxInt64)
 		}
 		return page, through, err
 	case entriesBelowUpto:
 		page, through, err := s.Snapshot.Entries(account, after, upto-1, limit)
-		if through == book.EndOf(upto-1) {
-			through = book.EndOf(upto)
+		if through == ledger.EndOf(upto-1) {
+			through = ledger.EndOf(upto)
 		}
 		return page, through, err
 	}

@@ -227,7 +227,7 @@ func (b *Batch) Entries(account string, after ledger.Place, upto int64, limit in
 		list, through = Merge(list, through, a.fresh, after, upto)
 	}
 	if len(list) > limit {
-		list, through = list[:limit:limit], Through(PlaceOf(&list[limit-1]), PlaceOf(&list[limit]))
+		list, through = list[:limit:limit], Through(list[limit-1].Place(), list[limit].Place())
 	}
 	return list, through, nil
 }
@@ -237,12 +237,12 @@ func Merge(stored []ledger.Entry, through ledger.Place, fresh []ledger.Entry, af
 	all := stored[:len(stored):len(stored)]
 	for i := range fresh {
 		switch e := &fresh[i]; {
-		case Compare(PlaceOf(e), after) <= 0:
+		case e.Place().Compare(after) <= 0:
 		case e.Dated > upto:
 			if e.Dated <= through.Dated {
-				through = EndOf(e.Dated - 1)
+				through = ledger.EndOf(e.Dated - 1)
 			}
-		case Compare(PlaceOf(e), through) <= 0:
+		case e.Place().Compare(through) <= 0:
 			all = append(all, *e)
 		}
 	}

@@ -39,7 +39,7 @@ func captures(tb testing.TB, n int) {
 }
 
 func (empty) Entries(string, ledger.Place, int64, int) ([]ledger.Entry, ledger.Place, error) {
-	return nil, EndOf(4), nil
+	return nil, ledger.EndOf(4), nil
 }
 
 // TestLargeBatch: a job of a large batch allocates about as many bytes as one of a small batch.

@@ -1,36 +1,23 @@
 package book
 
 import (
-	"cmp"
-	"math"
 	"slices"
 
 	"github.com/brimgo/brim/spend/ledger"
 )
 
-// PlaceOf returns the place of an entry.
-func PlaceOf(e *ledger.Entry) ledger.Place { return ledger.Place{Dated: e.Dated, Seq: e.Seq} }
-
-// EndOf returns the place after all entries of a date.
-func EndOf(date int64) ledger.Place { return ledger.Place{Dated: date, Seq: math.MaxInt64} }
-
-// Compare compares two places by their order.
-func Compare(x, y ledger.Place) int {
-	return cmp.Or(cmp.Compare(x.Dated, y.Dated), cmp.Compare(x.Seq, y.Seq))
-}
-
 // Through returns the place up to which a page has all entries that has stopped at one place, before
 // the next one: within a date only if both have that date.
 func Through(last, next ledger.Place) ledger.Place {
 	if next.Dated > last.Dated {
-		return EndOf(last.Dated)
+		return ledger.EndOf(last.Dated)
 	}
 	return last
 }
 
 // Sort sorts entries by their places.
 func Sort(list []ledger.Entry) {
-	slices.SortFunc(list, func(x, y ledger.Entry) int { return Compare(PlaceOf(&x), PlaceOf(&y)) })
+	slices.SortFunc(list, func(x, y ledger.Entry) int { return x.Place().Compare(y.Place()) })
 }
 
 // Pages are stored entries of accounts by the place after which they begin. They stay true while a
@@ -64,11 +51,11 @@ func (p Pages) Keep(account string, after ledger.Place, list []ledger.Entry, thr
 // Get answers a read of stored entries, as [Reader] does, if a page can.
 func (p Pages) Get(account string, after ledger.Place, upto int64, limit int) (list []ledger.Entry, through ledger.Place, kept bool) {
 	k, kept := p[edge{account, after}]
-	if !kept || Compare(k.through, EndOf(upto)) < 0 && k.limit != limit && len(k.list) < limit {
+	if !kept || k.through.Compare(ledger.EndOf(upto)) < 0 && k.limit != limit && len(k.list) < limit {
 		return nil, ledger.Place{}, false
 	}
 	if n := slices.IndexFunc(k.list, func(e ledger.Entry) bool { return e.Dated > upto }); n >= 0 {
-		return k.list[:n:n], EndOf(k.list[n].Dated - 1), true
+		return k.list[:n:n], ledger.EndOf(k.list[n].Dated - 1), true
 	}
 	return k.list, k.through, true
 }

@@ -25,8 +25,8 @@ func (s *stored) Entries(
 	s.reads = append(s.reads, fmt.Sprint(after, " ", upto, " ", limit))
 	n := 0
 	for _, e := range s.all() {
-		switch place := PlaceOf(&e); {
-		case Compare(place, after) <= 0 || e.Dated > upto:
+		switch place := e.Place(); {
+		case place.Compare(after) <= 0 || e.Dated > upto:
 			continue
 		case n == limit:
 			return list, Through(through, place), nil
@@ -34,9 +34,9 @@ func (s *stored) Entries(
 			list = append(list, e)
 		}
 		n++
-		through = PlaceOf(&e)
+		through = e.Place()
 	}
-	return list, EndOf(upto), nil
+	return list, ledger.EndOf(upto), nil
 }
 
 func (s *stored) all() (list []ledger.Entry) {
@@ -63,7 +63,7 @@ func seqs(list []ledger.Entry) (all []int64) {
 func TestPages(t *testing.T) {
 	s := &stored{dates: 100}
 	b := NewBatch(s, 1000)
-	ten := EndOf(10)
+	ten := ledger.EndOf(10)
 	for _, c := range []struct {
 		name        string
 		after       ledger.Place
@@ -77,25 +77,25 @@ func TestPages(t *testing.T) {
 		{name: "a page", after: ten, upto: math.MaxInt64, limit: 5, first: 22, last: 26, through: ledger.Place{Dated: 13, Seq: 26}, read: 1},
 		{name: "the page again", after: ten, upto: math.MaxInt64, limit: 5, first: 22, last: 26, through: ledger.Place{Dated: 13, Seq: 26}},
 		{name: "less of it, within a date", after: ten, upto: math.MaxInt64, limit: 3, first: 22, last: 24, through: ledger.Place{Dated: 12, Seq: 24}},
-		{name: "less of it, and a whole date", after: ten, upto: math.MaxInt64, limit: 4, first: 22, last: 25, through: EndOf(12)},
+		{name: "less of it, and a whole date", after: ten, upto: math.MaxInt64, limit: 4, first: 22, last: 25, through: ledger.EndOf(12)},
 		{name: "the end of it", after: ten, upto: 13, limit: 5, first: 22, last: 26, through: ledger.Place{Dated: 13, Seq: 26}},
-		{name: "more than it", after: ten, upto: 13, limit: 6, first: 22, last: 27, through: EndOf(13), read: 1},
-		{name: "a part of it", after: ten, upto: 12, limit: 9, first: 22, last: 25, through: EndOf(12)},
-		{name: "a page from within a date", after: ledger.Place{Dated: 13, Seq: 26}, upto: 14, limit: 9, first: 27, last: 29, through: EndOf(14), read: 1, adds: 12},
-		{name: "with an entry of the job before", after: ten, upto: 12, limit: 9, first: 22, last: 1012, through: EndOf(12)},
+		{name: "more than it", after: ten, upto: 13, limit: 6, first: 22, last: 27, through: ledger.EndOf(13), read: 1},
+		{name: "a part of it", after: ten, upto: 12, limit: 9, first: 22, last: 25, through: ledger.EndOf(12)},
+		{name: "a page from within a date", after: ledger.Place{Dated: 13, Seq: 26}, upto: 14, limit: 9, first: 27, last: 29, through: ledger.EndOf(14), read: 1, adds: 12},
+		{name: "with an entry of the job before", after: ten, upto: 12, limit: 9, first: 22, last: 1012, through: ledger.EndOf(12)},
 		{name: "as many as the limit", after: ten, upto: 13, limit: 6, first: 22, last: 26, through: ledger.Place{Dated: 13, Seq: 26}, adds: 13},
-		{name: "a fresh entry of the last date", after: ledger.Place{Dated: 13, Seq: 26}, upto: 14, limit: 9, first: 27, last: 29, through: EndOf(14), adds: 15},
-		{name: "a fresh entry behind", after: ledger.Place{Dated: 14, Seq: 29}, upto: 14, limit: 9, first: 0, last: 0, through: EndOf(14), read: 1, adds: 1000},
-		{name: "entries that are passed over", after: EndOf(70), upto: 82, limit: 5, through: ledger.Place{Dated: 73, Seq: 146}, read: 1},
-		{name: "the empty page again", after: EndOf(70), upto: 82, limit: 5, through: ledger.Place{Dated: 73, Seq: 146}},
-		{name: "the empty page with another limit", after: EndOf(70), upto: 82, limit: 22, first: 162, last: 163, through: EndOf(81), read: 1},
-		{name: "no entries", after: EndOf(100), upto: 200, limit: 9, through: EndOf(200), read: 1},
-		{name: "none up to a later date", after: EndOf(100), upto: 150, limit: 9, through: EndOf(200), adds: 200},
-		{name: "none up to a fresh one", after: EndOf(100), upto: 150, limit: 9, through: EndOf(199)},
-		{name: "the end", after: EndOf(90), upto: math.MaxInt64, limit: 64, first: 182, last: 2000, through: EndOf(math.MaxInt64), read: 1, adds: 1001},
-		{name: "the end with both entries", after: EndOf(90), upto: math.MaxInt64, limit: 64, first: 182, last: 2001, through: EndOf(math.MaxInt64)},
-		{name: "a long page", after: EndOf(0), upto: math.MaxInt64, limit: 80, first: 2, last: 78, through: ledger.Place{Dated: 39, Seq: 78}, read: 1},
-		{name: "the long page again", after: EndOf(0), upto: math.MaxInt64, limit: 80, first: 2, last: 78, through: ledger.Place{Dated: 39, Seq: 78}, read: 1},
+		{name: "a fresh entry of the last date", after: ledger.Place{Dated: 13, Seq: 26}, upto: 14, limit: 9, first: 27, last: 29, through: ledger.EndOf(14), adds: 15},
+		{name: "a fresh entry behind", after: ledger.Place{Dated: 14, Seq: 29}, upto: 14, limit: 9, first: 0, last: 0, through: ledger.EndOf(14), read: 1, adds: 1000},
+		{name: "entries that are passed over", after: ledger.EndOf(70), upto: 82, limit: 5, through: ledger.Place{Dated: 73, Seq: 146}, read: 1},
+		{name: "the empty page again", after: ledger.EndOf(70), upto: 82, limit: 5, through: ledger.Place{Dated: 73, Seq: 146}},
+		{name: "the empty page with another limit", after: ledger.EndOf(70), upto: 82, limit: 22, first: 162, last: 163, through: ledger.EndOf(81), read: 1},
+		{name: "no entries", after: ledger.EndOf(100), upto: 200, limit: 9, through: ledger.EndOf(200), read: 1},
+		{name: "none up to a later date", after: ledger.EndOf(100), upto: 150, limit: 9, through: ledger.EndOf(200), adds: 200},
+		{name: "none up to a fresh one", after: ledger.EndOf(100), upto: 150, limit: 9, through: ledger.EndOf(199)},
+		{name: "the end", after: ledger.EndOf(90), upto: math.MaxInt64, limit: 64, first: 182, last: 2000, through: ledger.EndOf(math.MaxInt64), read: 1, adds: 1001},
+		{name: "the end with both entries", after: ledger.EndOf(90), upto: math.MaxInt64, limit: 64, first: 182, last: 2001, through: ledger.EndOf(math.MaxInt64)},
+		{name: "a long page", after: ledger.EndOf(0), upto: math.MaxInt64, limit: 80, first: 2, last: 78, through: ledger.Place{Dated: 39, Seq: 78}, read: 1},
+		{name: "the long page again", after: ledger.EndOf(0), upto: math.MaxInt64, limit: 80, first: 2, last: 78, through: ledger.Place{Dated: 39, Seq: 78}, read: 1},
 	} {
 		s.reads = nil
 		err := b.Run(&ledger.Job{Run: func(snap ledger.Snapshot) (*ledger.Changes, error) {
@@ -107,7 +107,7 @@ func TestPages(t *testing.T) {
 			if n := len(list); n > 0 {
 				first, last = list[0].Seq, list[n-1].Seq
 			}
-			sorted := slices.IsSortedFunc(list, func(x, y ledger.Entry) int { return Compare(PlaceOf(&x), PlaceOf(&y)) })
+			sorted := slices.IsSortedFunc(list, func(x, y ledger.Entry) int { return x.Place().Compare(y.Place()) })
 			if first != c.first || last != c.last || !sorted || len(list) > c.limit || through != c.through {
 				t.Errorf("%s: entries %v through %d; want those from %d to %d through %d", c.name, seqs(list), through, c.first, c.last, c.through)
 			}

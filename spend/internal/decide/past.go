@@ -110,33 +110,39 @@ func (p *past) Page(after ledger.Place, upto int64, limit int) (entries []ledger
 		return entries, through, err
 	}
 	if through.Dated > upto {
-		through = book.EndOf(upto)
+		through = ledger.EndOf(upto)
 	}
 	var list []ledger.Entry
-	add := func(moved bool) {
+	add := func(entries []ledger.Entry, moved bool) {
 		for _, e := range entries {
 			dated := e.Dated
 			p.place(&e)
-			if at := book.PlaceOf(&e); (e.Dated != dated) == moved && book.Compare(at, after) > 0 && book.Compare(at, through) <= 0 {
+			if at := e.Place(); (e.Dated != dated) == moved && at.Compare(after) > 0 && at.Compare(through) <= 0 {
 				list = append(list, e)
 			}
 		}
 	}
-	add(false)
-	from, to := book.EndOf(maxTime), p.Latest(minTime)
-	for _, m := range p.mends {
-		if date := book.EndOf(m.date); book.Compare(date, after) > 0 && m.date <= through.Dated && m.date < from.Dated {
-			from = date
-		}
-	}
-	for book.Compare(from, book.EndOf(to)) < 0 {
-		if entries, from, err = p.stored(from, to, movedPage); err != nil {
+	add(entries, false)
+	for from, to := p.moved(after, through), ledger.EndOf(p.Latest(minTime)); from.Compare(to) < 0; {
+		if entries, from, err = p.stored(from, to.Dated, movedPage); err != nil {
 			return nil, after, err
 		}
-		add(true)
+		add(entries, true)
 	}
 	book.Sort(list)
 	return list, through, nil
+}
+
+// moved returns the place after which the ledger has the entries that mends have moved to places after
+// one and up to another.
+func (p *past) moved(after, through ledger.Place) ledger.Place {
+	from := ledger.EndOf(maxTime)
+	for _, m := range p.mends {
+		if date := ledger.EndOf(m.date); date.Compare(after) > 0 && m.date <= through.Dated && m.date < from.Dated {
+			from = date
+		}
+	}
+	return from
 }
 
 // movedPage is the size of a page of entries that a mend has moved.
@@ -145,7 +151,7 @@ const movedPage = 1 << 14
 // stored is Page with the dates of the ledger.
 func (p *past) stored(after ledger.Place, upto int64, limit int) (entries []ledger.Entry, through ledger.Place, err error) {
 	entries, through, err = p.snap.Entries(p.key, after, upto, limit)
-	if err == nil && book.Compare(through, after) <= 0 {
+	if err == nil && through.Compare(after) <= 0 {
 		err = fmt.Errorf("spend: %w: the ledger returned no entries although it announced more", store.ErrCorrupt)
 	}
 	entries, through = book.Merge(entries, through, p.added, after, upto)

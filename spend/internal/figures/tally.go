@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/brimgo/brim/spend/internal/book"
 	"github.com/brimgo/brim/spend/internal/money"
 	"github.com/brimgo/brim/spend/ledger"
 	"github.com/brimgo/brim/store"
@@ -370,8 +369,8 @@ const Unlimited = math.MaxInt
 // dated calls each for the entries dated after one time and up to another, in the order of their
 // dates. No other entry is dated up to through, which is not before upto.
 func dated(p Past, after, upto int64, each func(*ledger.Entry) error) (through int64, err error) {
-	place := book.EndOf(after)
-	for limit := Horizon; book.Compare(place, book.EndOf(upto)) < 0; limit = min(2*limit, maxPage) {
+	place := ledger.EndOf(after)
+	for limit := Horizon; place.Compare(ledger.EndOf(upto)) < 0; limit = min(2*limit, maxPage) {
 		entries, to, err := p.Page(place, upto, limit)
 		if err != nil {
 			return after, err

@@ -4,7 +4,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/brimgo/brim/spend/internal/book"
 	"github.com/brimgo/brim/spend/internal/money"
 	"github.com/brimgo/brim/spend/ledger"
 	"github.com/brimgo/brim/store"
@@ -85,7 +84,7 @@ func (f *Figure) freed(need, end int64) Wait {
 func (f *Figure) valueWait(p Past, end int64) (Wait, error) {
 	first := end
 	if f.Rule.Span() == Rolls {
-		entries, through, err := p.Page(book.EndOf(f.edge), MaxTime, 1)
+		entries, through, err := p.Page(ledger.EndOf(f.edge), MaxTime, 1)
 		if err != nil {
 			return Wait{}, err
 		}
@@ -217,7 +216,7 @@ func (f *Figure) evict(p Past, limit int, each func(*eviction) bool) (through in
 		return 0, false, nil
 	}
 	var list []eviction
-	after := book.EndOf(f.edge)
+	after := ledger.EndOf(f.edge)
 	for size := Horizon; ; size = min(8*size, maxPage) {
 		entries, to, err := p.Page(after, MaxTime, size)
 		if err != nil {
@@ -226,7 +225,7 @@ func (f *Figure) evict(p Past, limit int, each func(*eviction) bool) (through in
 		for i := range entries {
 			list = f.gather(list, &entries[i], p.Time())
 		}
-		for len(list) > 0 && book.Compare(book.EndOf(list[0].date), to) <= 0 {
+		for len(list) > 0 && ledger.EndOf(list[0].date).Compare(to) <= 0 {
 			if !each(&list[0]) {
 				return 0, false, nil
 			}

@@ -5,13 +5,15 @@ import (
 	"math"
 	"testing"
 
-	"github.com/brimgo/brim/spend/internal/book"
 	"github.com/brimgo/brim/spend/ledger"
 )
 
 // Bounded sees that the reader of a ledger looks at no more entries than the limit, and at no more
-// corrections, whatever their dates. read runs a function on the ledger's state.
-func Bounded(t *testing.T, l ledger.Ledger, read func(func(book.Reader) error) error) {
+// corrections, whatever their dates. read is [ledger.Snapshot.Entries] of the reader.
+func Bounded(
+	t *testing.T, l ledger.Ledger,
+	read func(account string, after ledger.Place, upto int64, limit int) ([]ledger.Entry, ledger.Place, error),
+) {
 	const key, each, limit = "bounded/a", 100, 8
 	var entries []ledger.Entry
 	add := func(at, dated int64, corrects int64) {
@@ -42,20 +44,14 @@ func Bounded(t *testing.T, l ledger.Ledger, read func(func(book.Reader) error) e
 		most    int // entries
 		through ledger.Place
 	}{
-		{"entries of one date", book.EndOf(5), 2 * limit, ledger.Place{Dated: 10, Seq: limit}},
+		{"entries of one date", ledger.EndOf(5), 2 * limit, ledger.Place{Dated: 10, Seq: limit}},
 		{"entries of a date from within", ledger.Place{Dated: 10, Seq: 50}, 2 * limit, ledger.Place{Dated: 10, Seq: 50 + limit}},
 		{"corrections of one date", ledger.Place{Dated: 10, Seq: each}, limit, ledger.Place{Dated: 10, Seq: 2*each + limit}},
-		{"corrections of an earlier date", book.EndOf(10), 0, ledger.Place{Dated: 20, Seq: each + limit}},
+		{"corrections of an earlier date", ledger.EndOf(10), 0, ledger.Place{Dated: 20, Seq: each + limit}},
 	} {
-		err := read(func(r book.Reader) error {
-			page, through, err := r.Entries(key, c.after, math.MaxInt64, limit)
-			if len(page) > c.most || through != c.through {
-				t.Errorf("%s: %d entries up to %d; want %d at most, up to %d", c.name, len(page), through, c.most, c.through)
-			}
-			return err
-		})
-		if err != nil {
-			t.Error(err)
+		page, through, err := read(key, c.after, math.MaxInt64, limit)
+		if err != nil || len(page) > c.most || through != c.through {
+			t.Errorf("%s: %d entries up to %d, %v; want %d at most, up to %d", c.name, len(page), through, err, c.most, c.through)
 		}
 	}
 }
