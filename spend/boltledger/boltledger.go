@@ -15,7 +15,7 @@ import (
 	"github.com/brimgo/brim/internal/clock"
 	"github.com/brimgo/brim/internal/combine"
 	"github.com/brimgo/brim/internal/kv"
-	"github.com/brimgo/brim/internal/sleep"
+	"github.com/brimgo/brim/spend/internal/book"
 	"github.com/brimgo/brim/spend/ledger"
 	"github.com/brimgo/brim/store"
 )
@@ -54,7 +54,7 @@ type task struct {
 	job    *ledger.Job
 	ids    [][]byte
 	before int64
-	pace   *sleep.Pace // of PruneRequests
+	pace   *book.Pace // of PruneRequests
 }
 
 // New returns the ledger in the file of s, and creates its bbolt buckets if the file has none.
@@ -203,7 +203,7 @@ func (l *Ledger) PruneRequests(ctx context.Context, prefix string, before int64)
 	if err := l.db.Checkpoint(ctx); err != nil {
 		return 0, store.Wrap(backend, "prune", err)
 	}
-	pace := new(sleep.Pace)
+	pace := new(book.Pace)
 	stored := func(fn func(*buckets) error) error {
 		if err := pace.Rest(ctx); err != nil {
 			return err

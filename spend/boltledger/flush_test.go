@@ -8,7 +8,7 @@ import (
 
 	"github.com/brimgo/brim/bolt"
 	"github.com/brimgo/brim/internal/combine"
-	"github.com/brimgo/brim/internal/sleep"
+	"github.com/brimgo/brim/spend/internal/book"
 	"github.com/brimgo/brim/spend/ledger"
 	"github.com/brimgo/brim/store"
 )
@@ -80,7 +80,7 @@ func TestPruneLeavesNewRequests(t *testing.T) {
 	}
 	record("again", 5)
 	record("old", 4)
-	if n, err := l.combiner.Do(ctx, 0, task{ids: listed, before: 5, pace: new(sleep.Pace)}); n != 1 || err != nil {
+	if n, err := l.combiner.Do(ctx, 0, task{ids: listed, before: 5, pace: new(book.Pace)}); n != 1 || err != nil {
 		t.Errorf("%d requests were removed, %v; want 1", n, err)
 	}
 	var ids []string

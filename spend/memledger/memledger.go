@@ -15,7 +15,6 @@ import (
 	"github.com/tidwall/btree"
 
 	"github.com/brimgo/brim/internal/clock"
-	"github.com/brimgo/brim/internal/sleep"
 	"github.com/brimgo/brim/spend/internal/book"
 	"github.com/brimgo/brim/spend/ledger"
 	"github.com/brimgo/brim/store"
@@ -265,7 +264,7 @@ func (l *memory) PruneRequests(ctx context.Context, prefix string, before int64)
 	next, stop := iter.Pull2(maps.All(l.requests)) // which may change between two calls of next
 	l.leave()
 	defer stop()
-	var pace sleep.Pace
+	var pace book.Pace
 	more := true
 	part := func() error {
 		if err := l.enter(ctx); err != nil {

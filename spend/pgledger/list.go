@@ -11,7 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/brimgo/brim/internal/pgrun"
-	"github.com/brimgo/brim/internal/sleep"
+	"github.com/brimgo/brim/spend/internal/book"
 	"github.com/brimgo/brim/spend/ledger"
 )
 
@@ -95,7 +95,7 @@ const prunePart = 2000
 // time of the last one, so that it passes no removed rows. Rows lie in any order, so the last ones
 // begin at the beginning. See [ledger.Ledger].
 func (c calls) PruneRequests(ctx context.Context, prefix string, before int64) (removed int64, err error) {
-	var pace sleep.Pace
+	var pace book.Pace
 	for since := int64(first); ; {
 		var n int64
 		var latest pgrun.Instant

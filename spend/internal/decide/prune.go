@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/brimgo/brim/internal/sleep"
+	"github.com/brimgo/brim/spend/internal/book"
 	"github.com/brimgo/brim/spend/internal/figures"
 	"github.com/brimgo/brim/spend/ledger"
 	"github.com/brimgo/brim/store"
@@ -49,7 +49,7 @@ const accountsPage = 200
 // is 0, in parts. An error of f that is ErrCorrupt belongs to damaged accounts alone: eachPage goes
 // on, and returns the first of these as damage.
 func (d *Decider) eachPage(
-	ctx context.Context, budget *Budget, pace *sleep.Pace, due int64, f func(keys []string) error,
+	ctx context.Context, budget *Budget, pace *book.Pace, due int64, f func(keys []string) error,
 ) (damage, err error) {
 	for after := ""; ; {
 		if err := pace.Rest(ctx); err != nil {
@@ -81,7 +81,7 @@ type pruning struct {
 	*Decider
 	budget  *Budget
 	ended   func([]Hold)
-	pace    sleep.Pace
+	pace    book.Pace
 	reach   int64 // how far back the rules need entries; below 0 until an account is due
 	width   int   // number of accounts that are pruned at the same time
 	expired int64 // number of holds that were ended
@@ -350,7 +350,7 @@ func (p *pruning) fold(a *account, gone []ledger.Entry) error {
 // ForgetRule takes the figures of a rule from all accounts of a budget, and returns the number of
 // accounts that had some. An error that is ErrCorrupt belongs to damaged accounts alone.
 func (d *Decider) ForgetRule(ctx context.Context, budget *Budget, rule, reason string) (accounts int64, err error) {
-	damage, err := d.eachPage(ctx, budget, new(sleep.Pace), 0, func(page []string) error {
+	damage, err := d.eachPage(ctx, budget, new(book.Pace), 0, func(page []string) error {
 		jobs, had := make([]*ledger.Job, len(page)), make([]bool, len(page))
 		for i, key := range page {
 			jobs[i] = d.forgetJob(budget, key, rule, reason, &had[i])

@@ -1,9 +1,11 @@
-package sleep
+package book
 
 import (
 	"context"
 	"sync/atomic"
 	"time"
+
+	"github.com/brimgo/brim/internal/sleep"
 )
 
 // Pace keeps long work from the throughput of others who need the same locks and cores: whoever works
@@ -24,5 +26,5 @@ func (p *Pace) Worked(since time.Time) { p.worked.Add(int64(time.Since(since))) 
 
 // Rest rests, or returns the error of the context when it ends. There is no rest without work.
 func (p *Pace) Rest(ctx context.Context) error {
-	return For(ctx, min(rests*time.Duration(p.worked.Swap(0)), longestRest))
+	return sleep.For(ctx, min(rests*time.Duration(p.worked.Swap(0)), longestRest))
 }
