@@ -233,7 +233,7 @@ func (u *use) look() {
 		err = u.l.View(ctx, &ledger.Job{Accounts: []string{account(i)}, Run: func(s ledger.Snapshot) (*ledger.Changes, error) {
 			a, err := s.Account(account(i))
 			u.say("account "+account(i), a, err)
-			held, next, err := s.Holds(account(i), 1<<62, 100)
+			held, next, err := s.Holds(account(i), ledger.Hold{}, 1<<62, 100)
 			u.say("holds "+account(i), fmt.Sprint(held, next), err)
 			request, err := s.Request(account(i) + "/1")
 			u.say("request "+account(i), fmt.Sprintf("%+v", request), err)

@@ -82,7 +82,7 @@ func TestExpiredInOneAccount(t *testing.T) {
 		figures(t, b, "a", 8, 0)
 		figures(t, b, "b", 7, 0)
 		sound(t, b, "b")
-		if open, err := b.Holds(t.Context(), "b"); err != nil || len(open) != 0 {
+		if open, err := collect(b.Holds(t.Context(), "b")); err != nil || len(open) != 0 {
 			t.Errorf("%+v, %v; want no open hold", open, err)
 		}
 		l.now = start.Add(2 * time.Hour)

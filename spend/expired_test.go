@@ -32,8 +32,8 @@ func (s working) Since(account string, after ledger.Position, limit int) ([]ledg
 	return list, err
 }
 
-func (s working) Holds(account string, upto int64, limit int) ([]ledger.Request, int64, error) {
-	list, next, err := s.Snapshot.Holds(account, upto, limit)
+func (s working) Holds(account string, after ledger.Hold, upto int64, limit int) ([]ledger.Request, int64, error) {
+	list, next, err := s.Snapshot.Holds(account, after, upto, limit)
 	s.w.read += len(list)
 	return list, next, err
 }

@@ -21,7 +21,7 @@ type ExportOptions struct {
 // memory however large the ledger is. Entries that an account gets after its first page was read do
 // not appear. An error ends the iteration.
 func (b *Budgets) Export(ctx context.Context, o *ExportOptions) iter.Seq2[Entry, error] {
-	return b.iterate(ctx, "export", func(ctx context.Context) iter.Seq2[Entry, error] { return b.export(ctx, o) })
+	return iterate(ctx, b, "export", func(ctx context.Context) iter.Seq2[Entry, error] { return b.export(ctx, o) })
 }
 
 func (b *Budgets) export(ctx context.Context, o *ExportOptions) iter.Seq2[Entry, error] {
@@ -32,7 +32,7 @@ func (b *Budgets) export(ctx context.Context, o *ExportOptions) iter.Seq2[Entry,
 			err = requestErr("After is of budget %.64q and the export of %q", o.After.Budget, b.main.Name)
 		}
 		if err != nil {
-			return failed(err)
+			return failed[Entry](err)
 		}
 		first, after = key, o.After
 	}

@@ -67,7 +67,7 @@ const historyPage = 200
 // page and holds nothing in the ledger between pages. Entries added meanwhile do
 // not appear. An error ends the iteration.
 func (b *Budgets) History(ctx context.Context, account string, o *HistoryOptions) iter.Seq2[Entry, error] {
-	return b.iterate(ctx, "history", func(ctx context.Context) iter.Seq2[Entry, error] { return b.history(ctx, account, o) })
+	return iterate(ctx, b, "history", func(ctx context.Context) iter.Seq2[Entry, error] { return b.history(ctx, account, o) })
 }
 
 func (b *Budgets) history(ctx context.Context, account string, o *HistoryOptions) iter.Seq2[Entry, error] {
@@ -79,13 +79,13 @@ func (b *Budgets) history(ctx context.Context, account string, o *HistoryOptions
 		err = requestErr("a history's Limit and Before cannot be negative")
 	}
 	if err != nil {
-		return failed(err)
+		return failed[Entry](err)
 	}
 	return b.entries(ctx, key, o.Before, cmp.Or(o.Limit, math.MaxInt))
 }
 
-func failed(err error) iter.Seq2[Entry, error] {
-	return func(yield func(Entry, error) bool) { yield(Entry{}, err) }
+func failed[T any](err error) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) { yield(*new(T), err) }
 }
 
 // entries iterates over up to limit entries of an account that are older than before, or over the

@@ -135,13 +135,15 @@ func (c *call) end(err *error) {
 	}
 }
 
-// iterate calls the hooks around each iteration over entries.
-func (b *Budgets) iterate(ctx context.Context, method string, entries func(context.Context) iter.Seq2[Entry, error]) iter.Seq2[Entry, error] {
-	return func(yield func(Entry, error) bool) {
+// iterate calls the hooks around each iteration over a list.
+func iterate[T any](
+	ctx context.Context, b *Budgets, method string, list func(context.Context) iter.Seq2[T, error],
+) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
 		var err error
 		c := b.begin(ctx, method)
 		defer c.end(&err)
-		for e, failed := range entries(c.ctx) {
+		for e, failed := range list(c.ctx) {
 			if err = failed; !yield(e, err) {
 				return
 			}

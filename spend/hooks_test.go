@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"iter"
 	"reflect"
 	"slices"
 	"testing"
@@ -241,10 +240,10 @@ func TestHooksHearEveryFailure(t *testing.T) {
 					continue // Prune has no request
 				}
 				ends = nil
-				if entries, is := method.Call(args)[0].Interface().(iter.Seq2[spend.Entry, error]); is {
-					for _, err := range entries {
-						if err == nil {
-							t.Error("a ledger that fails has an entry")
+				if list := method.Call(args)[0]; list.Type().CanSeq2() {
+					for _, err := range list.Seq2() {
+						if !err.IsValid() {
+							t.Errorf("%s: a ledger that fails has an item", name)
 						}
 					}
 				}

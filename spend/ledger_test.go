@@ -3,6 +3,7 @@ package spend_test
 import (
 	"context"
 	"fmt"
+	"iter"
 	"slices"
 	"testing"
 	"time"
@@ -138,11 +139,11 @@ func (s *snapshot) Since(account string, after ledger.Position, limit int) ([]le
 	return entries, err
 }
 
-func (s *snapshot) Holds(account string, upto int64, limit int) ([]ledger.Request, int64, error) {
+func (s *snapshot) Holds(account string, after ledger.Hold, upto int64, limit int) ([]ledger.Request, int64, error) {
 	if err := s.before(); err != nil {
 		return nil, 0, err
 	}
-	held, next, err := s.Snapshot.Holds(account, upto, limit)
+	held, next, err := s.Snapshot.Holds(account, after, upto, limit)
 	if s.request != nil {
 		for i := range held {
 			s.request(&held[i])
@@ -216,10 +217,21 @@ var calls = map[string]call{
 	"Get, of no spend": func(ctx context.Context, b *spend.Budgets) (any, error) {
 		return b.Get(ctx, "limit")
 	},
-	"Holds":  func(ctx context.Context, b *spend.Budgets) (any, error) { return b.Holds(ctx, "a") },
+	"Holds":  func(ctx context.Context, b *spend.Budgets) (any, error) { return collect(b.Holds(ctx, "a")) },
 	"Limits": func(ctx context.Context, b *spend.Budgets) (any, error) { return b.Limits(ctx, "a") },
 	"Verify": func(ctx context.Context, b *spend.Budgets) (any, error) { return 0, b.Verify(ctx, "a") },
 	"Prune":  func(ctx context.Context, b *spend.Budgets) (any, error) { return b.Prune(ctx) },
+}
+
+// collect returns the items of a list before the first error, and that error.
+func collect[T any](list iter.Seq2[T, error]) (all []T, err error) {
+	for x, err := range list {
+		if err != nil {
+			return all, err
+		}
+		all = append(all, x)
+	}
+	return all, nil
 }
 
 // entries returns the entries of account a, newest first.

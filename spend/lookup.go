@@ -2,6 +2,7 @@ package spend
 
 import (
 	"context"
+	"iter"
 	"time"
 
 	"github.com/brimgo/brim/spend/internal/decide"
@@ -68,18 +69,30 @@ func (b *Budgets) Get(ctx context.Context, id string) (_ Lookup, err error) {
 	return out, nil
 }
 
-// Holds returns the open holds of an account, in the order of their expiry. It writes nothing.
-func (b *Budgets) Holds(ctx context.Context, account string) (_ []Status, err error) {
-	c := b.begin(ctx, "holds")
-	defer c.end(&err)
+// Holds iterates over the open holds of an account, in the order of their expiry. It writes nothing. It
+// reads page by page and holds nothing in the ledger between pages: a hold that opens, ends or gets
+// another end meanwhile may be left out, and one that is extended may appear twice. An error ends the
+// iteration.
+func (b *Budgets) Holds(ctx context.Context, account string) iter.Seq2[Status, error] {
+	return iterate(ctx, b, "holds", func(ctx context.Context) iter.Seq2[Status, error] { return b.holds(ctx, account) })
+}
+
+func (b *Budgets) holds(ctx context.Context, account string) iter.Seq2[Status, error] {
 	key, err := b.key(account)
 	if err != nil {
-		return nil, err
+		return failed[Status](err)
 	}
-	held, err := b.decider.OpenHolds(c.ctx, key)
-	var list []Status
-	for i := range held {
-		list = append(list, *newStatus(&held[i]))
+	return func(yield func(Status, error) bool) {
+		for p := (decide.HoldsPage{More: true}); p.More; {
+			if p, err = b.decider.OpenHolds(ctx, key, p.Last); err != nil {
+				yield(Status{}, err)
+				return
+			}
+			for i := range p.List {
+				if !yield(*newStatus(&p.List[i]), nil) {
+					return
+				}
+			}
+		}
 	}
-	return list, err
 }

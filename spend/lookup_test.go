@@ -81,7 +81,7 @@ func TestHoldAtItsExpiry(t *testing.T) {
 		if err != nil || got.Spend.State != c.state || got.Spend.Held != cents(c.held) {
 			t.Errorf("after %v: %+v, %v; want %s and %d cents held", c.after, got.Spend, err, c.state, c.held)
 		}
-		if open, err := b.Holds(t.Context(), "a"); err != nil || len(open) != c.open {
+		if open, err := collect(b.Holds(t.Context(), "a")); err != nil || len(open) != c.open {
 			t.Errorf("after %v: %+v, %v; want %d open holds", c.after, open, err, c.open)
 		}
 	}

@@ -221,12 +221,11 @@ func (a *app) spendHoldsCommand(f *spendFlags) *cobra.Command {
 	cmd := newCommand("spend/holds")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		return a.withBudget(cmd.Context(), f, false, func(b *spend.Budgets, _ *budgetfile.File) error {
-			list, err := b.Holds(cmd.Context(), args[0])
-			if err != nil {
-				return err
-			}
 			t := table.New(table.Right("HELD"), table.Right("CAPTURED"), table.Right("EXPIRES AT"), table.Left("ID"))
-			for _, h := range list {
+			for h, err := range b.Holds(cmd.Context(), args[0]) {
+				if err != nil {
+					return err
+				}
 				if a.json {
 					if err := a.printJSON(h); err != nil {
 						return err

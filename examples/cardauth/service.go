@@ -185,13 +185,16 @@ func (s *service) prune(ctx context.Context) {
 func (s *service) figures(w http.ResponseWriter, r *http.Request) {
 	ctx, stop := context.WithTimeout(r.Context(), deadline)
 	defer stop()
-	rules, rulesErr := s.cards.Remaining(ctx, "card:"+r.PathValue("of"))
-	holds, holdsErr := s.cards.Holds(ctx, "card:"+r.PathValue("of"))
-	if err := errors.Join(rulesErr, holdsErr); err != nil {
+	rules, err := s.cards.Remaining(ctx, "card:"+r.PathValue("of"))
+	holds := []spend.Status{}
+	for h, failed := range s.cards.Holds(ctx, "card:"+r.PathValue("of")) {
+		holds, err = append(holds, h), errors.Join(err, failed)
+	}
+	if err != nil {
 		fail(w, status(err), err)
 		return
 	}
-	write(w, http.StatusOK, "application/json", map[string]any{"rules": rules, "holds": append([]spend.Status{}, holds...)})
+	write(w, http.StatusOK, "application/json", map[string]any{"rules": rules, "holds": holds})
 }
 
 // handle decodes a message, and answers it with its decision. The key is the Idempotency-Key, and of

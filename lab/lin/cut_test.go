@@ -493,11 +493,19 @@ var spendExchanges = []exchange{
 		return err
 	}),
 	asking("holds", func(ctx context.Context, b *budgets) error {
-		list, err := b.main.Holds(ctx, "0")
-		if err == nil && (len(list) != 1 || list[0].Held.Minor != 3) {
-			return fmt.Errorf("the holds are %+v, want one of 3", list)
+		n := 0
+		for h, err := range b.main.Holds(ctx, "0") {
+			if err != nil {
+				return err
+			}
+			if n++; n > 1 || h.Held.Minor != 3 {
+				return fmt.Errorf("hold %d is %+v, want one of 3", n, h)
+			}
 		}
-		return err
+		if n != 1 {
+			return errors.New("there are no holds, want one of 3")
+		}
+		return nil
 	}),
 	asking("history", func(ctx context.Context, b *budgets) error {
 		n := 0

@@ -134,9 +134,16 @@ func (b *buckets) Since(account string, after ledger.Position, limit int) (list 
 }
 
 // Open lists open holds.
-func (b *buckets) Open(account string, upto int64, limit int) (open []ledger.Hold, next int64, err error) {
+func (b *buckets) Open(
+	account string, after ledger.Hold, upto int64, limit int,
+) (open []ledger.Hold, next int64, err error) {
 	start := prefix(account, ofHolds)
-	c, err := b.accounts.ascend(start, start)
+	from := start
+	if after.Expires != 0 {
+		after.Account = account
+		from = append(holdKey(after), 0)
+	}
+	c, err := b.accounts.ascend(start, from)
 	for err == nil {
 		var k, v []byte
 		if k, v, err = c.next(); k == nil || err != nil {

@@ -114,9 +114,12 @@ type Snapshot interface {
 	// their numbers, and at most limit of them. Fewer mean that no more follow.
 	Since(account string, after Position, limit int) ([]Entry, error)
 	// Holds returns the requests that began the account's open holds with an
-	// expiry up to upto, at most limit of them, in the order of expiry. next is the
-	// earliest expiry of the other open holds, or 0.
-	Holds(account string, upto int64, limit int) (held []Request, next int64, err error)
+	// expiry up to upto, at most limit of them, in the order of expiry. They begin
+	// after a hold, whose Account does not count, or with the first if after is
+	// zero. Holds of one expiry are in an order of the ledger's, which begins after
+	// the empty ID. Only jobs of View pass another after than zero. next is the
+	// earliest expiry of the open holds that follow, or 0.
+	Holds(account string, after Hold, upto int64, limit int) (held []Request, next int64, err error)
 }
 
 // Changes are the data that a decision stores. Nil changes nothing.

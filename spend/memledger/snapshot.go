@@ -83,12 +83,20 @@ func (l *memory) Since(key string, after ledger.Position, limit int) ([]ledger.E
 }
 
 // Open lists open holds.
-func (l *memory) Open(key string, upto int64, limit int) (open []ledger.Hold, next int64, err error) {
+func (l *memory) Open(
+	key string, after ledger.Hold, upto int64, limit int,
+) (open []ledger.Hold, next int64, err error) {
 	a := l.accounts[key]
 	if a == nil {
 		return nil, 0, nil
 	}
-	a.holds.Scan(func(h ledger.Hold) bool {
+	if after.Expires == 0 {
+		after.Expires = math.MinInt64
+	}
+	a.holds.Ascend(after, func(h ledger.Hold) bool {
+		if book.Order(h, after) == 0 {
+			return true
+		}
 		if h.Expires > upto || len(open) == limit {
 			next = h.Expires
 			return false

@@ -27,7 +27,7 @@ func TestConnectionLostInAJob(t *testing.T) {
 		"request": func(s ledger.Snapshot) error { _, err := s.Request("x"); return err },
 		"entries": func(s ledger.Snapshot) error { _, _, err := s.Entries("account", ledger.Place{}, 1, 1); return err },
 		"since":   func(s ledger.Snapshot) error { _, err := s.Since("account", ledger.Position{}, 1); return err },
-		"holds":   func(s ledger.Snapshot) error { _, _, err := s.Holds("account", 1, 1); return err },
+		"holds":   func(s ledger.Snapshot) error { _, _, err := s.Holds("account", ledger.Hold{}, 1, 1); return err },
 	} {
 		t.Run(name, func(t *testing.T) {
 			for op, decide := range map[string]func(context.Context, *ledger.Job) error{"decide": l.Decide, "view": l.View} {

@@ -1,6 +1,7 @@
 package pgledger
 
 import (
+	"bytes"
 	"cmp"
 	"maps"
 	"math"
@@ -117,11 +118,24 @@ func (r *rows) Since(account string, after ledger.Position, limit int) (list []l
 	return list, err
 }
 
+// stored compares holds in the order of the index.
+func stored(a, b ledger.Hold) int {
+	return cmp.Or(cmp.Compare(a.Expires, b.Expires), bytes.Compare(idBytes(a.SpendID), idBytes(b.SpendID)))
+}
+
 // Open lists open holds: those in the row of the account, and others. The statement finds one more,
 // for next.
-func (r *rows) Open(account string, upto int64, limit int) (open []ledger.Hold, next int64, err error) {
+func (r *rows) Open(
+	account string, after ledger.Hold, upto int64, limit int,
+) (open []ledger.Hold, next int64, err error) {
+	if after.Expires == 0 {
+		after.Expires = first
+	}
 	var due []ledger.Hold
 	for _, h := range r.holds[account] {
+		if stored(h, after) <= 0 {
+			continue
+		}
 		if h.Expires <= upto {
 			due = append(due, h)
 		} else if next == 0 || h.Expires < next {
@@ -129,6 +143,7 @@ func (r *rows) Open(account string, upto int64, limit int) (open []ledger.Hold, 
 		}
 	}
 	args := append([]any{r.ids[account], bound(upto), min(limit, math.MaxInt32) + 1}, r.holdColumns(due)[1:]...)
+	args = append(args, bound(after.Expires), idBytes(after.SpendID))
 	err = r.query(r.l.sql["holds"], args, func(row pgx.Rows) error {
 		var expires pgrun.Instant
 		request, err := scanRequest(row, &expires)
@@ -143,7 +158,7 @@ func (r *rows) Open(account string, upto int64, limit int) (open []ledger.Hold, 
 		}
 		return nil
 	})
-	slices.SortFunc(open, book.Order)
+	slices.SortFunc(open, stored)
 	if len(open) > limit {
 		open, next = open[:limit], open[limit].Expires
 	}

@@ -180,7 +180,7 @@ func badQuestions(s *fixture) map[string]error {
 	errs := make(map[string]error)
 	for name, account := range map[string]string{"no name": "", "10 MB": megabytes, "NUL": "\x00"} {
 		_, errs["Remaining: "+name] = s.b.Remaining(ctx, account)
-		_, errs["Holds: "+name] = s.b.Holds(ctx, account)
+		_, errs["Holds: "+name] = collect(s.b.Holds(ctx, account))
 		_, errs["Limits: "+name] = s.b.Limits(ctx, account)
 		_, errs["Plan: "+name] = s.b.Plan(ctx, account)
 		errs["Verify: "+name] = s.b.Verify(ctx, account)
@@ -309,7 +309,7 @@ func (s *fixture) picture() string {
 	s.Helper()
 	_, entries := s.exported(nil)
 	remaining, err := s.b.Remaining(ctx, "card")
-	holds, err2 := s.b.Holds(ctx, "card")
+	holds, err2 := collect(s.b.Holds(ctx, "card"))
 	limits, err3 := s.b.Limits(ctx, "card")
 	text, err4 := json.MarshalIndent([]any{entries, remaining, holds, limits}, "", " ")
 	if err := errors.Join(err, err2, err3, err4); err != nil {

@@ -404,12 +404,45 @@ func ledgerCases() []testCase {
 			}), authorize("late", 5).lasting(10*days - time.Hour), at(0), capture("late", 3), after(time.Microsecond), shows(3, 32, 99_965), sound(34)},
 		},
 		{
+			name: "more open holds than a page", rules: window,
+			why: "Holds reads a page after the last hold of the page before, in whatever order the ledger keeps holds of one expiry",
+			steps: []step{check(func(s *fixture) {
+				// A ledger may store an ID of each of these forms in another way.
+				forms := []string{"f%07x-0000-4000-8000-000000000000", "%032x", "z%015x", "h%d"}
+				want := make(map[string]bool)
+				hold := func(id string, ttl time.Duration) {
+					d, err := s.b.Authorize(ctx, spend.Request{ID: id, Account: "card", Amount: money(1), TTL: ttl})
+					if err != nil || !d.Approved {
+						s.Fatal(id, d, err)
+					}
+				}
+				for i := range 4 * 55 {
+					id := fmt.Sprintf(forms[i%len(forms)], 7919*(i+1))
+					want[id] = true
+					hold(id, days)
+				}
+				hold("last", 2*days)
+				hold("first", time.Hour)
+				holds, err := collect(s.b.Holds(ctx, "card"))
+				if n := len(holds); err != nil || n != len(want)+2 || holds[0].ID != "first" || holds[n-1].ID != "last" {
+					s.Errorf("%d holds, %v; want %d, with the first and the last at their places", n, err, len(want)+2)
+					return
+				}
+				for _, h := range holds[1 : len(holds)-1] {
+					if !want[h.ID] {
+						s.Errorf("hold %s appears twice, or was never opened", h.ID)
+					}
+					delete(want, h.ID)
+				}
+			}), shows(0, 222, 100_000-222), sound(222)},
+		},
+		{
 			name: "an account that was never used", rules: window,
 			why: "accounts need no registration: one without entries has used nothing, and a question leaves nothing behind",
 			steps: []step{
 				shows(0, 0, 100_000), able(100_000), able(100_001).no(store.Never, "month"), prune(0, 0), sound(0),
 				check(func(s *fixture) {
-					holds, err := s.b.Holds(ctx, "card")
+					holds, err := collect(s.b.Holds(ctx, "card"))
 					limits, err2 := s.b.Limits(ctx, "card")
 					list, _ := s.exported(nil)
 					if err := errors.Join(err, err2); err != nil || len(holds)+len(limits)+len(list) != 0 {

@@ -272,12 +272,12 @@ func (s *brokenSnapshot) Since(account string, after ledger.Position, limit int)
 	return s.l.left(account, entries), err
 }
 
-func (s *brokenSnapshot) Holds(account string, upto int64, limit int) ([]ledger.Request, int64, error) {
+func (s *brokenSnapshot) Holds(account string, after ledger.Hold, upto int64, limit int) ([]ledger.Request, int64, error) {
 	account = s.l.keptAccount(account)
 	if s.l.fault == holdsLate {
 		upto--
 	}
-	held, next, err := s.Snapshot.Holds(account, upto, limit)
+	held, next, err := s.Snapshot.Holds(account, after, upto, limit)
 	s.l.disk.mu.Lock()
 	defer s.l.disk.mu.Unlock()
 	held = slices.DeleteFunc(held, func(r ledger.Request) bool { return s.l.disk.lost.holds[r.ID] })

@@ -3,6 +3,7 @@ package spendtest
 import (
 	"cmp"
 	"fmt"
+	"iter"
 	"slices"
 	"time"
 
@@ -122,6 +123,17 @@ func (s *sequence) mend(top int64) error {
 	return nil
 }
 
+// collect returns the items of a list before the first error, and that error.
+func collect[T any](list iter.Seq2[T, error]) (all []T, err error) {
+	for x, err := range list {
+		if err != nil {
+			return all, err
+		}
+		all = append(all, x)
+	}
+	return all, nil
+}
+
 // listed compares the open holds of an account, one of the spends, and the account's own limits.
 func (s *sequence) listed(account string) error {
 	now := s.now()
@@ -132,7 +144,7 @@ func (s *sequence) listed(account string) error {
 		}
 	}
 	slices.Sort(want)
-	holds, err := s.budgets.Holds(ctx, account)
+	holds, err := collect(s.budgets.Holds(ctx, account))
 	if err != nil {
 		return fmt.Errorf("holds: %w", err)
 	}

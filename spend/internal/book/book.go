@@ -20,10 +20,9 @@ type Reader interface {
 	// Entries may return more than limit entries.
 	Entries(account string, after ledger.Place, upto int64, limit int) (entries []ledger.Entry, through ledger.Place, err error)
 	Since(account string, after ledger.Position, limit int) ([]ledger.Entry, error)
-	// Open returns the account's open holds with an expiry up to upto, at most limit of them, in the
-	// order of expiry, as a slice of the caller's. next is the earliest expiry of the others, or 0. The
-	// next calls are Request for each.
-	Open(account string, upto int64, limit int) (open []ledger.Hold, next int64, err error)
+	// Open returns the account's open holds as [ledger.Snapshot.Holds] does, as a slice of the caller's.
+	// The next calls are Request for each.
+	Open(account string, after ledger.Hold, upto int64, limit int) (open []ledger.Hold, next int64, err error)
 }
 
 // Batch is the snapshot of the jobs of one transaction: the stored state with the changes of the jobs
@@ -264,16 +263,18 @@ func (b *Batch) Since(account string, after ledger.Position, limit int) ([]ledge
 	return list, err
 }
 
-// Holds returns the requests of the open holds with an expiry up to a time, and the earliest expiry of
-// the others.
-func (b *Batch) Holds(account string, upto int64, limit int) (held []ledger.Request, next int64, err error) {
+// Holds returns the requests of open holds. Those that jobs have opened follow the stored ones of the
+// same expiry.
+func (b *Batch) Holds(
+	account string, after ledger.Hold, upto int64, limit int,
+) (held []ledger.Request, next int64, err error) {
 	a := b.account(account)
-	open, next, err := b.Reader.Open(account, upto, max(limit, limit+len(a.closed)))
+	open, next, err := b.Reader.Open(account, after, upto, max(limit, limit+len(a.closed)))
 	if err != nil {
 		return nil, 0, err
 	}
 	open = slices.DeleteFunc(open, func(h ledger.Hold) bool { return a.closed[h] })
-	for h := range a.opened {
+	for _, h := range slices.SortedFunc(maps.Keys(a.opened), Order) {
 		switch {
 		case h.Expires <= upto:
 			open = append(open, h)
@@ -281,7 +282,7 @@ func (b *Batch) Holds(account string, upto int64, limit int) (held []ledger.Requ
 			next = h.Expires
 		}
 	}
-	slices.SortFunc(open, Order)
+	slices.SortStableFunc(open, func(x, y ledger.Hold) int { return cmp.Compare(x.Expires, y.Expires) })
 	if len(open) > limit {
 		open, next = open[:limit], open[limit].Expires
 	}

@@ -115,7 +115,7 @@ func (a *account) endExpired(limit int) error {
 	if a.next == 0 || a.next > a.time {
 		return nil
 	}
-	expired, next, err := a.held(a.time, limit)
+	expired, next, err := a.held(ledger.Hold{}, a.time, limit)
 	if err != nil {
 		return err
 	}

@@ -81,10 +81,10 @@ func (g *group) expiry(ttl time.Duration) int64 {
 	return at
 }
 
-// held reads the spends whose holds expire up to a time, at most limit and in that order, and
-// the earliest expiry of the others, or 0.
-func (p *past) held(upto int64, limit int) (held []*spend, next int64, err error) {
-	requests, next, err := p.snap.Holds(p.key, upto, limit)
+// held reads the spends whose holds expire up to a time, at most limit after a hold and in that order,
+// and the earliest expiry of those that follow, or 0.
+func (p *past) held(after ledger.Hold, upto int64, limit int) (held []*spend, next int64, err error) {
+	requests, next, err := p.snap.Holds(p.key, after, upto, limit)
 	if err != nil {
 		return nil, 0, err
 	}

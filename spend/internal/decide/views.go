@@ -7,6 +7,7 @@ import (
 	"github.com/brimgo/brim/spend/internal/figures"
 	"github.com/brimgo/brim/spend/internal/money"
 	"github.com/brimgo/brim/spend/ledger"
+	"github.com/brimgo/brim/store"
 )
 
 // view loads accounts as they are now and calls f. The ledger stores nothing.
@@ -85,18 +86,35 @@ func (d *Decider) Plan(ctx context.Context, key string) (string, error) {
 	return look(ctx, d, key, func(a *account) (string, error) { return a.plan, nil })
 }
 
-// OpenHolds returns the open holds of an account, in the order of their expiry.
-func (d *Decider) OpenHolds(ctx context.Context, key string) ([]Status, error) {
-	return look(ctx, d, key, func(a *account) (list []Status, err error) {
-		held, _, err := a.held(maxTime, figures.Unlimited)
+// HoldsPage is a page of the open holds of an account, in the order of their expiry.
+type HoldsPage struct {
+	List []Status
+	Last ledger.Hold
+	More bool
+}
+
+// OpenHolds returns the page of open holds after a hold, or the first one.
+func (d *Decider) OpenHolds(ctx context.Context, key string, after ledger.Hold) (HoldsPage, error) {
+	return look(ctx, d, key, func(a *account) (HoldsPage, error) {
+		if after.Expires == 0 {
+			after.Expires = ending(a.time + 1) // those before it have expired
+		}
+		held, next, err := a.held(after, maxTime, holdsPage)
+		p := HoldsPage{More: next != 0}
 		for _, sp := range held {
-			if !a.expired(sp) {
-				list = append(list, sp.status(false))
+			p.Last.Expires, p.Last.SpendID = sp.expires, sp.id
+			if !a.expired(sp) { // since the page before
+				p.List = append(p.List, sp.status(false))
 			}
 		}
-		return list, err
+		if err == nil && p.More && len(held) == 0 {
+			err = fmt.Errorf("spend: %w: the ledger returned no holds although it announced more", store.ErrCorrupt)
+		}
+		return p, err
 	})
 }
+
+const holdsPage = 200
 
 // Status is a spend as it is; see spend.Status.
 type Status struct {
