@@ -185,7 +185,7 @@ func TestSpendAccounts(t *testing.T) {
 	spend("plan", "vip", "gold", "--id", "plan-1").want(t, exitOK, "set: plan-1", "")
 	spend("plan", "vip").want(t, exitOK, "plan: gold", "")
 	spend("charge", "vip", "600").want(t, exitOK, "charged", "")
-	spend("plan", "vip", "silver").want(t, exitData, "", `the plan "silver", which budget "cards" lacks`)
+	spend("plan", "vip", "silver").want(t, exitData, "", `budget "cards" has no plan "silver"`)
 	spend("plan", "vip", "gold", "--none").want(t, exitUsage, "", "either PLAN or --none")
 	spend("plan").want(t, exitUsage, "", "ACCOUNT is missing")
 	spend("plan", "vip", "--none").want(t, exitOK, "set", "")

@@ -47,7 +47,7 @@ func ruleCases() []testCase {
 			},
 		},
 		{
-			name:  "an authorization of nothing",
+			name:  "a blocked authorization of nothing",
 			why:   "a blocked merchant blocks it, too; a bucket takes nothing always, so nobody waits for it",
 			rules: []spend.Rule{leaky(1024), spend.PerTransaction("blocked", money(0)).Matching("shop", "s"), spend.Count("often", 1, time.Minute)},
 			steps: []step{
