@@ -24,6 +24,7 @@ type parts struct {
 
 type part struct {
 	removed int
+	jobs    int
 	worked  time.Duration
 	rested  time.Duration // before it
 }
@@ -65,6 +66,7 @@ func (p *parts) Decide(ctx context.Context, job *ledger.Job) error {
 		p.ended = time.Now()
 		last := &p.all[len(p.all)-1]
 		last.removed += n
+		last.jobs++
 		last.worked += p.ended.Sub(start)
 		return c, err
 	}
@@ -73,19 +75,20 @@ func (p *parts) Decide(ctx context.Context, job *ledger.Job) error {
 
 // TestPruneInParts: Prune removes at most 512 entries, and ends at most 64 holds or one of each account,
 // between two rests, however many accounts have how much to prune. It rests four times as long as it
-// works, and is done in few parts.
+// works, and is done in few parts and decisions.
 func TestPruneInParts(t *testing.T) {
 	for _, c := range []struct {
 		name           string
 		accounts, each int
 		holds          bool
-		most, parts    int
+		most           int // removed in a part
+		parts, jobs    int // at most
 	}{
-		{"much of one account", 1, 5000, false, 512, 20},
-		{"some of many accounts", 400, 20, false, 512, 40},
-		{"little of many accounts", 400, 1, false, 200, 3},
-		{"many expired holds of one account", 1, 500, true, 64, 12},
-		{"some expired holds of many accounts", 20, 50, true, 64, 60},
+		{"much of one account", 1, 5000, false, 512, 20, 20},
+		{"some of many accounts", 400, 20, false, 512, 40, 2000},
+		{"little of many accounts", 400, 1, false, 200, 3, 400},
+		{"many expired holds of one account", 1, 500, true, 64, 12, 12},
+		{"some expired holds of many accounts", 20, 50, true, 64, 60, 200},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -109,16 +112,17 @@ func TestPruneInParts(t *testing.T) {
 				if _, err := b.With(p).Prune(t.Context()); err != nil {
 					t.Fatal(err)
 				}
-				removed := 0
+				removed, jobs := 0, 0
 				for i, x := range p.all {
-					removed += x.removed
+					removed, jobs = removed+x.removed, jobs+x.jobs
 					if x.removed > c.most || i > 0 && x.rested < 4*p.all[i-1].worked {
 						t.Errorf("part %d: %+v; want %d removed at most, after a rest of four times the work of the part before, %v",
 							i, x, c.most, p.all[max(0, i-1)].worked)
 					}
 				}
-				if removed != c.each*c.accounts || len(p.all) > c.parts {
-					t.Errorf("%d parts have removed %d; want %d in %d parts at most", len(p.all), removed, c.each*c.accounts, c.parts)
+				if removed != c.each*c.accounts || len(p.all) > c.parts || jobs > c.jobs {
+					t.Errorf("%d parts of %d decisions have removed %d; want %d in %d parts of %d decisions at most",
+						len(p.all), jobs, removed, c.each*c.accounts, c.parts, c.jobs)
 				}
 			})
 		})
