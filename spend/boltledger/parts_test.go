@@ -40,6 +40,16 @@ func TestParts(t *testing.T) {
 	const n = listPage + 600
 	l := openLedger(t)
 	fill(t, l, n)
+	const many = prunePage + 100 // holds of one account
+	must(t, l.Decide(t.Context(), &ledger.Job{Accounts: []string{"cards/00000"}, Run: func(ledger.Snapshot) (*ledger.Changes, error) {
+		c := &ledger.Changes{Accounts: []ledger.Account{{Key: "cards/00000", State: []byte("s")}}}
+		for i := range many {
+			r := ledger.Request{ID: fmt.Sprint(i), At: 1, Accounts: []string{"cards/00000"}}
+			c.Requests = append(c.Requests, r)
+			c.Opened = append(c.Opened, ledger.Hold{Account: "cards/00000", Expires: 1, SpendID: r.ID})
+		}
+		return c, nil
+	}}))
 	must(t, l.db.Checkpoint(t.Context()))
 	read := func(fn func(b *buckets) error) {
 		t.Helper()
@@ -54,8 +64,8 @@ func TestParts(t *testing.T) {
 			t.Errorf("a part has read %d holds", added)
 		}
 	}
-	if want := 1 + n*5/prunePage; len(held) != n || parts < 2 || parts > want {
-		t.Errorf("%d parts have found %d requests with holds; want %d in %d parts at most", parts, len(held), n, want)
+	if want := 1 + (many+n*5)/prunePage; len(held) != n+many || parts < 2 || parts > want {
+		t.Errorf("%d parts have found %d requests with holds; want %d in %d parts at most", parts, len(held), n+many, want)
 	}
 	listed, parts := 0, 0
 	for after := []byte{}; after != nil; parts++ {
