@@ -90,8 +90,8 @@ func TestDropFreesEntries(t *testing.T) {
 		e := ledger.Entry{Seq: i + 1, At: i + 1, Dated: i + 1, Part: i + 1}
 		if i%3 == 2 {
 			e.Dated, e.Part = i/2, i/2 // corrects an entry that goes long before it
-			at := a.corrected(e.Dated)
-			a.corrections = append(a.corrections[:at:at], append([]dated{{e.Dated, e.Seq}}, a.corrections[at:]...)...)
+			at := a.corrected(e.Place())
+			a.corrections = append(a.corrections[:at:at], append([]ledger.Place{e.Place()}, a.corrections[at:]...)...)
 		}
 		a.entries = append(a.entries, e)
 	}
@@ -107,7 +107,7 @@ func TestDropFreesEntries(t *testing.T) {
 				want++
 			}
 		}
-		list, _, err := l.Entries("a", math.MinInt64, math.MaxInt64, n)
+		list, _, err := l.Entries("a", ledger.EndOf(math.MinInt64), math.MaxInt64, n)
 		if err != nil || len(list) != n-int(at) || len(list) != len(a.entries) || len(a.corrections) != want {
 			t.Fatalf("after a drop up to %d: %d entries by date, %d by number, %d corrections, %v; want %d, and %d",
 				at, len(list), len(a.entries), len(a.corrections), err, n-at, want)
