@@ -29,7 +29,7 @@ type part struct {
 	rested  time.Duration // before it
 }
 
-// listing is a snapshot that keeps the last list of entries.
+// listing is a snapshot that keeps the entries that it has listed.
 type listing struct {
 	ledger.Snapshot
 	list []ledger.Entry
@@ -37,8 +37,9 @@ type listing struct {
 
 func (s *listing) Since(account string, after ledger.Position, limit int) (list []ledger.Entry, err error) {
 	time.Sleep(time.Millisecond)
-	s.list, err = s.Snapshot.Since(account, after, limit)
-	return s.list, err
+	list, err = s.Snapshot.Since(account, after, limit)
+	s.list = append(s.list, list...)
+	return list, err
 }
 
 func (p *parts) Decide(ctx context.Context, job *ledger.Job) error {

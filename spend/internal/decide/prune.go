@@ -282,7 +282,7 @@ func (p *pruning) upto(a *account, now int64) int64 {
 func (p *pruning) old(a *account, now int64, most int) (old []ledger.Entry, upto int64, more bool, err error) {
 	upto = p.upto(a, now)
 	after := ledger.Position{At: a.pruned + 1}
-	for limit := min(figures.Horizon, most); ; limit = most {
+	for limit := min(figures.Horizon, most+1); ; {
 		page, err := a.snap.Since(a.key, after, limit)
 		if err != nil {
 			return nil, 0, false, err
@@ -292,8 +292,11 @@ func (p *pruning) old(a *account, now int64, most int) (old []ledger.Entry, upto
 		}
 		last := old[len(old)-1]
 		after = ledger.Position{At: last.At, Seq: last.Seq}
-		if len(old) >= most && old[0].At < last.At { // others of that time may follow
+		if len(old) > most && old[0].At < last.At { // others of that time may follow
 			return old, last.At - 1, true, nil
+		}
+		if limit = most + 1 - len(old); limit <= 0 {
+			limit = most // all of them are of one time
 		}
 	}
 }
