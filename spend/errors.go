@@ -45,6 +45,8 @@ var (
 	// ErrNotCaptured is a refund of more than was taken and not yet given back. A forced refund still
 	// gives it back.
 	ErrNotCaptured = decide.ErrNotCaptured
+	// ErrNotRefunded is a reversal of more than refunds gave back and no reversal has taken again.
+	ErrNotRefunded = decide.ErrNotRefunded
 )
 
 // BudgetError is a mistake in a [Budget], with its place. It is [ErrBudget], and the mistake may be

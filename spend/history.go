@@ -23,7 +23,7 @@ type Entry struct {
 	At    time.Time `json:"at"`
 	Dated time.Time `json:"dated"`
 	// Kind is spend, record, authorize, increase, decrease, extend, capture, release, void, expire,
-	// refund, credit, decline, limits, freeze, unfreeze, mend, cancel or forget.
+	// refund, reverse, credit, decline, limits, freeze, unfreeze, mend, cancel or forget.
 	Kind string `json:"kind"`
 	// RequestID is the ID of the request that caused the entry. For an expiry it is the ID of the
 	// authorized request, for a cancellation that of the canceled request, and for a forgotten rule

@@ -122,6 +122,8 @@ func TestHooks(t *testing.T) {
 		hears("set_limits of cards: approved", "set_limits: ok after 0s")
 		approve(t)(b.Extend(ctx, spend.ExtendRequest{ID: "extend", HoldID: "stand-in", TTL: 2 * time.Hour}))
 		hears("extend of cards: approved", "extend: ok after 0s")
+		_, _ = b.ReverseRefund(ctx, spend.ReverseRequest{ID: "reverse", SpendID: "1", Amount: eur(1)})
+		hears("reverse_refund: invalid after 0s")
 		approve(t)(b.Cancel(ctx, "stand-in", "card"))
 		hears("cancel of cards: approved", "cancel: ok after 0s")
 		_, _ = b.Charge(ctx, request("stand-in", 70_00))
@@ -188,6 +190,7 @@ func TestHooksHearEveryFailure(t *testing.T) {
 		spend.ExtendRequest{ID: "1", HoldID: "2"},
 		spend.VoidRequest{ID: "1", HoldID: "2"},
 		spend.RefundRequest{ID: "1", SpendID: "2", Amount: eur},
+		spend.ReverseRequest{ID: "1", SpendID: "2", Amount: eur},
 		spend.LimitsRequest{ID: "1", Account: "card", Limits: []spend.RuleLimit{{Rule: "ever", Amount: eur}}},
 		spend.FreezeRequest{ID: "1", Account: "card", Reason: "lost"},
 		spend.PlanRequest{ID: "1", Account: "card"},

@@ -22,7 +22,7 @@ type Status struct {
 	Total     Money             `json:"total"`          // authorized, increased, charged and forced
 	Held      Money             `json:"held"`           // still reserved
 	Captured  Money             `json:"captured"`       // taken, also by an expiry that spent it; refunds not subtracted
-	Refunded  Money             `json:"refunded"`       // at most Captured: a forced refund credits what exceeds it
+	Refunded  Money             `json:"refunded"`       // less reversals; at most Captured: a forced refund credits what exceeds it
 	Tags      map[string]string `json:"tags,omitempty"` // as they were sent, also those without a value
 }
 

@@ -2,6 +2,7 @@ package spend_test
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -10,7 +11,8 @@ import (
 	"github.com/brimgo/brim/spend"
 )
 
-// TestRefundOfParts gives back the newest part of a spend first, and each part once.
+// TestRefundOfParts gives back the newest part of a spend first, and each part once. A reversal of all
+// refunds takes the same parts again, the oldest first.
 func TestRefundOfParts(t *testing.T) {
 	l := newTestLedger(t)
 	_, b := everyRule(t, l)
@@ -23,10 +25,17 @@ func TestRefundOfParts(t *testing.T) {
 		t.Errorf("a refund of 2 cents where 1 is left: %v; want ErrNotCaptured", err)
 	}
 	refund(t, b, "s", 1)
+	for _, n := range []int64{12, 4} {
+		approve(t)(b.ReverseRefund(t.Context(), spend.ReverseRequest{ID: fmt.Sprint(n), SpendID: "s", Amount: cents(n)}))
+	}
+	if _, err := b.ReverseRefund(t.Context(), spend.ReverseRequest{ID: "x", SpendID: "s", Amount: cents(1)}); !errors.Is(err, spend.ErrNotRefunded) {
+		t.Errorf("a reversal after that of all refunds: %v; want ErrNotRefunded", err)
+	}
 	got := l.parts(t)
 	want := []string{
 		"authorize 10 of 1", "increase 5 of 2", "capture 10 of 1", "capture 5 of 2", "capture 1 of 5",
 		"refund 1 of 5", "refund 5 of 2", "refund 2 of 1", "refund 7 of 1", "refund 1 of 1",
+		"reverse 10 of 1", "reverse 2 of 2", "reverse 3 of 2", "reverse 1 of 5",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("the entries are\n%q\nwant\n%q", got, want)

@@ -139,6 +139,13 @@ type RefundRequest struct {
 	Force   bool   // give back more than was captured; the rest counts as a credit
 }
 
+// ReverseRequest takes back a refund.
+type ReverseRequest struct {
+	ID      string // of this request
+	SpendID string // of the Request that began the spend
+	Amount  Money  // to take again, positive
+}
+
 // Charge spends the amount if every rule agrees. It authorizes and captures in
 // one step.
 //
@@ -243,6 +250,20 @@ func (b *Budgets) Void(ctx context.Context, r VoidRequest) (Decision, error) {
 // that Prune has removed cannot be refunded. Send a Credit instead.
 func (b *Budgets) Refund(ctx context.Context, r RefundRequest) (Decision, error) {
 	return b.sendFollowUp(ctx, decide.Action{Kind: figures.KindRefund, ID: r.ID, SpendID: r.SpendID, Force: r.Force}, r.Amount)
+}
+
+// ReverseRefund takes back a refund, or a part of it: the merchant has withdrawn it. The money counts
+// again at the date of its spend, and in a [Leaky] rule from now on. It has moved already, so no rule
+// declines it, and the remaining amount of a rule may become negative. A reversal of all refunds
+// restores the spend.
+//
+// An amount above the rest of the refunds is [ErrNotRefunded]. The excess of a forced refund was a
+// credit, which is never reversed: Record takes the money. Nor does ReverseRefund take again what
+// Cancel gave back: a forced Capture does. In a rule with [Rule.CountsCredits], the money counts also
+// if credits had paid for it before the refund, which then made no room. A sum that a rule cannot
+// count exactly is [ErrAmount]. Retries and other errors are those of [Budgets.Refund].
+func (b *Budgets) ReverseRefund(ctx context.Context, r ReverseRequest) (Decision, error) {
+	return b.sendFollowUp(ctx, decide.Action{Kind: figures.KindReverse, ID: r.ID, SpendID: r.SpendID}, r.Amount)
 }
 
 const (
@@ -434,12 +455,15 @@ func validTag(tag string) bool { return tag != "" && len(tag) <= maxTag && valid
 
 // sendFollowUp decides a request about an earlier spend.
 func (b *Budgets) sendFollowUp(ctx context.Context, act decide.Action, amount Money, least ...Money) (_ Decision, err error) {
-	c := b.begin(ctx, act.Kind)
-	defer c.end(&err)
-	field := "HoldID"
-	if act.Kind == figures.KindRefund {
+	method, field := act.Kind, "HoldID"
+	switch act.Kind {
+	case figures.KindRefund:
 		field = "SpendID"
+	case figures.KindReverse:
+		method, field = "reverse_refund", "SpendID"
 	}
+	c := b.begin(ctx, method)
+	defer c.end(&err)
 	err = cmp.Or(checkTTL(act.TTL), checkExpiry(act.OnExpiry), checkID("ID", act.ID), checkID(field, act.SpendID))
 	if err == nil && act.Kind != figures.KindVoid && act.Kind != figures.KindExtend {
 		err = b.setAmount(&act, amount)

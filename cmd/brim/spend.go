@@ -31,7 +31,7 @@ func (a *app) spendCommand() *cobra.Command {
 		a.spendIncreaseCommand(f),
 		a.spendPruneCommand(f), a.spendForgetCommand(f), a.spendVerifyCommand(f),
 		a.spendCaptureCommand(f), a.spendDecreaseCommand(f), a.spendExtendCommand(f), a.spendVoidCommand(f), a.spendCancelCommand(f),
-		a.spendRefundCommand(f), a.spendLimitsCommand(f), a.spendPlanCommand(f), a.spendFreezeCommand(f, "freeze"), a.spendFreezeCommand(f, "unfreeze"),
+		a.spendRefundCommand(f), a.spendReverseCommand(f), a.spendLimitsCommand(f), a.spendPlanCommand(f), a.spendFreezeCommand(f, "freeze"), a.spendFreezeCommand(f, "unfreeze"),
 		a.spendFreezeCommand(f, "mend"),
 		a.spendRemainingCommand(f), a.spendHoldsCommand(f), a.spendGetCommand(f), a.spendHistoryCommand(f), a.spendExportCommand(f),
 		a.spendRulesCommand(f))
@@ -91,7 +91,7 @@ func spendError(err error) error {
 		}
 	}
 	for _, wrong := range []error{
-		spend.ErrBudget, spend.ErrIDReused, spend.ErrUnknownSpend, spend.ErrHoldEnded, spend.ErrHoldExpired, spend.ErrNotHeld, spend.ErrNotCaptured,
+		spend.ErrBudget, spend.ErrIDReused, spend.ErrUnknownSpend, spend.ErrHoldEnded, spend.ErrHoldExpired, spend.ErrNotHeld, spend.ErrNotCaptured, spend.ErrNotRefunded,
 	} {
 		if errors.Is(err, wrong) {
 			return dataError{err}

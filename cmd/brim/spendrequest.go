@@ -227,3 +227,12 @@ func (a *app) spendRefundCommand(f *spendFlags) *cobra.Command {
 	cmd.RunE = a.followUp(f, "refunded", refund)
 	return cmd
 }
+
+func (a *app) spendReverseCommand(f *spendFlags) *cobra.Command {
+	cmd := newCommand("spend/reverse")
+	f.addID(cmd)
+	cmd.RunE = a.followUp(f, "reversed", func(ctx context.Context, b *spend.Budgets, r followUp) (spend.Decision, error) {
+		return b.ReverseRefund(ctx, spend.ReverseRequest{ID: r.id, SpendID: r.earlier, Amount: r.amount})
+	})
+	return cmd
+}

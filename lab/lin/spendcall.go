@@ -26,6 +26,7 @@ const (
 	capture   verb = "capture"
 	void      verb = "void"
 	refund    verb = "refund"
+	reverse   verb = "reverse"
 	upTo      verb = "upTo"
 	decrease  verb = "decrease"
 	extend    verb = "extend"
@@ -314,7 +315,7 @@ func (q spendRequest) limit() spend.RuleLimit {
 
 // mistakes are the errors that follow from the state of a spend. They are answers.
 var mistakes = [...]error{
-	spend.ErrUnknownSpend, spend.ErrHoldEnded, spend.ErrHoldExpired, spend.ErrNotHeld, spend.ErrNotCaptured,
+	spend.ErrUnknownSpend, spend.ErrHoldEnded, spend.ErrHoldExpired, spend.ErrNotHeld, spend.ErrNotCaptured, spend.ErrNotRefunded,
 }
 
 func answerOf(d spend.Decision, err error) spendAnswer {

@@ -59,7 +59,7 @@ func planSpend(r *rand.Rand, s spendStyle) plan {
 var verbs = slices.Concat(
 	slices.Repeat([]verb{authorize}, 12), slices.Repeat([]verb{charge, upTo, increase}, 6), slices.Repeat([]verb{record}, 2),
 	slices.Repeat([]verb{capture}, 12), slices.Repeat([]verb{void, decrease, credit}, 4), slices.Repeat([]verb{refund}, 8),
-	slices.Repeat([]verb{unfreeze}, 5), slices.Repeat([]verb{extend}, 3), slices.Repeat([]verb{setLimits, mend}, 2), []verb{freeze},
+	slices.Repeat([]verb{unfreeze}, 5), slices.Repeat([]verb{extend, reverse}, 3), slices.Repeat([]verb{setLimits, mend}, 2), []verb{freeze},
 )
 
 // newSpend returns a request that begins a spend, one about a spend that began lately, or one about

@@ -20,7 +20,7 @@ var megabytes, kilobytes = strings.Repeat("m", 10<<20), strings.Repeat("k", 10<<
 // of an earlier one.
 var (
 	payments    = []string{"charge", "authorize", "record", "together", "upTo", "able"}
-	corrections = []string{"increase", "decrease", "capture", "refund"}
+	corrections = []string{"increase", "decrease", "capture", "refund", "reverse"}
 	followUps   = append([]string{"void", "extend"}, corrections...)
 	upkeeps     = []string{"freeze", "unfreeze", "mend", "limit", "plan", "cancel"}
 )
@@ -133,6 +133,7 @@ func badRequests(s *fixture) (list []mistake) {
 	add("more than is held", spend.ErrNotHeld, []string{"decrease", "capture"}, func(r *Request) { r.Amount = money(101) })
 	add("a negative amount that is final", spend.ErrAmount, []string{"capture"}, func(r *Request) { r.Amount, r.Final = money(-1), true })
 	add("more than was captured", spend.ErrNotCaptured, []string{"refund"}, func(r *Request) { r.Amount = money(31) })
+	add("more than was refunded", spend.ErrNotRefunded, []string{"reverse"}, func(*Request) {})
 	for plan, want := range map[string]error{"unknown": spend.ErrBudget, megabytes: spend.ErrRequest, "\x00": spend.ErrRequest} {
 		add(fmt.Sprintf("a plan %.10q", plan), want, []string{"plan"}, func(r *Request) { r.Plan = plan })
 	}
@@ -228,7 +229,7 @@ func badInputCases() []testCase {
 							Method: method, ID: last, Of: s.named("hold"), Account: secret, Amount: money(5), Least: money(5),
 							Reason: "lost", Limits: []spend.RuleLimit{{Rule: "month", Amount: money(7)}},
 						}
-						if method == "refund" {
+						if method == "refund" || method == "reverse" {
 							r.Of = s.named("spent")
 						}
 						m.change(&r)

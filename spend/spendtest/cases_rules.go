@@ -313,6 +313,26 @@ func ruleCases() []testCase {
 			},
 		},
 		{
+			name: "a refund that is taken back",
+			why:  "the money counts again where the refund has taken it from, the parts in the reverse order; it has moved, so no rule declines it",
+			rules: []spend.Rule{
+				month(1000), spend.Leaky("slow", money(1000), 1000*days), spend.Lifetime("net", money(1000)).CountsCredits(), spend.Count("often", 9, 90*days),
+			},
+			steps: []step{
+				authorize("s", 30), reverse("s", 1).fails(spend.ErrNotRefunded), after(2 * days), increase("s", 20), capture("s", 50).last(),
+				refund("s", 40), reverse("s", 41).fails(spend.ErrNotRefunded), reverse("s", 25).as("v"), reverse("s", 25).as("v").again(),
+				reverse("s", 24).as("v").fails(spend.ErrIDReused), shows(35, 0, 965), shows(35, 0, 965, "slow"), shows(35, 0, 965, "net"),
+				gives("s", "captured", 0, 50, 15), freeze("lost"), reverse("s", 5), on("unfreeze", 0), shows(40, 0, 960), sound(11),
+				after(28 * days), shows(10, 0, 990), reverse("s", 10), shows(20, 0, 980), shows(22, 0, 978, "slow"), gives("s", "captured", 0, 50, 0),
+				credit(50), shows(0, 0, 1000, "net"), refund("s", 50), shows(0, 0, 1000, "net"), reverse("s", 50), shows(50, 0, 950, "net"),
+				after(2 * days), charge(900).as("big"), refund("big", 900), charge(950), reverse("big", 900), shows(1850, 0, -850), shows(3, 0, 6, "often"),
+				refund("big", 1), cancel("big"), reverse("big", 1).fails(spend.ErrNotRefunded), capture("big", 1).forced(), refund("big", 1),
+				reverse("big", 1).fails(spend.ErrNotRefunded), reverse("none", 1).fails(spend.ErrUnknownSpend),
+				record(10).as("f"), refund("f", 15).forced(), reverse("f", 11).fails(spend.ErrNotRefunded), reverse("f", 10), shows(960, 0, 40),
+				sound(29),
+			},
+		},
+		{
 			name: "a late refund", rules: []spend.Rule{spend.Lifetime("net", money(1000)).CountsCredits(), spend.Lifetime("ever", money(1000))},
 			why: "the ledger has forgotten the spend, so a credit takes the place of the refund, in the rules that count credits",
 			steps: []step{

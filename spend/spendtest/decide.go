@@ -174,6 +174,8 @@ func (a *attempt) prepare() error {
 		return a.follow()
 	case "refund":
 		return a.refunds()
+	case "reverse":
+		return a.reverses()
 	case "cancel":
 		return a.cancels()
 	case "credit":
@@ -287,6 +289,22 @@ func (a *attempt) refunds() error {
 		if a.n > left {
 			a.Model.credit(a.rules, s.accounts, s.tags, a.n-left, s.first, a.now)
 		}
+	}
+	return nil
+}
+
+// reverses prepares the reversal of refunds. What a cancellation has given back stays so.
+func (a *attempt) reverses() error {
+	s := a.spend
+	if s == nil || s.gone {
+		return spend.ErrUnknownSpend
+	}
+	if _, canceled := a.canceled[a.Of]; canceled || a.n > s.refunded() {
+		return spend.ErrNotRefunded
+	}
+	a.do = func() { a.Model.reverse(a.rules, a.changing(a.Of), a.n, a.now) }
+	if a.overfills(a.rules, s, a.n, a.now) {
+		return spend.ErrAmount
 	}
 	return nil
 }

@@ -673,4 +673,22 @@ func (s *modelSpend) refundable() (n int64) {
 	return n
 }
 
+// reverse takes n of the refunded money again, the oldest part first.
+func (m *Model) reverse(rules Rules, s *modelSpend, n, t int64) {
+	m.pour(rules, s, n)
+	for i := range s.parts {
+		p := &s.parts[i]
+		k := min(n, p.refunded)
+		p.refunded, n = p.refunded-k, n-k
+		m.move(s, k, t, p.at)
+	}
+}
+
+func (s *modelSpend) refunded() (n int64) {
+	for _, p := range s.parts {
+		n += p.refunded
+	}
+	return n
+}
+
 func money(n int64) spend.Money { return spend.Money{Minor: n, Currency: "EUR"} }

@@ -12,7 +12,7 @@ import (
 
 // Request is any request to a ledger. Only some fields are of use to each Method.
 type Request struct {
-	Method   string // charge, authorize, record, credit, able, upTo, increase, decrease, capture, refund, void, ...; see Send
+	Method   string // charge, authorize, record, credit, able, upTo, increase, decrease, capture, refund, reverse, void, ...; see Send
 	ID, Of   string // Of is the earlier request that an increase, a capture and so on are about
 	Account  string
 	Also     []spend.Account
@@ -74,6 +74,8 @@ func (r Request) Send(ctx context.Context, b *spend.Budgets) (spend.Decision, er
 		return b.Capture(ctx, spend.CaptureRequest{ID: r.ID, HoldID: r.Of, Amount: r.Amount, Final: r.Final, Force: r.Force})
 	case "refund":
 		return b.Refund(ctx, spend.RefundRequest{ID: r.ID, SpendID: r.Of, Amount: r.Amount, Force: r.Force})
+	case "reverse":
+		return b.ReverseRefund(ctx, spend.ReverseRequest{ID: r.ID, SpendID: r.Of, Amount: r.Amount})
 	case "void":
 		return b.Void(ctx, spend.VoidRequest{ID: r.ID, HoldID: r.Of})
 	case "extend":

@@ -46,6 +46,7 @@ func increase(of string, n int64) call { return on("increase", n).about(of) }
 func decrease(of string, n int64) call { return on("decrease", n).about(of) }
 func capture(of string, n int64) call  { return on("capture", n).about(of) }
 func refund(of string, n int64) call   { return on("refund", n).about(of) }
+func reverse(of string, n int64) call  { return on("reverse", n).about(of) }
 func void(of string) call              { return on("void", 0).about(of) }
 
 func cancel(id string) call { return on("cancel", 0).as(id) }

@@ -15,8 +15,8 @@ var actions = []struct {
 	share int
 	do    func(*sequence) error
 }{
-	{15, func(s *sequence) error { return s.charge("charge") }},
-	{16, func(s *sequence) error { return s.charge("authorize") }},
+	{14, func(s *sequence) error { return s.charge("charge") }},
+	{14, func(s *sequence) error { return s.charge("authorize") }},
 	{4, func(s *sequence) error { return s.charge("record") }},
 	{3, (*sequence).together},
 	{5, (*sequence).upTo},
@@ -26,6 +26,7 @@ var actions = []struct {
 	{9, func(s *sequence) error { return s.hold((*sequence).capture) }},
 	{5, func(s *sequence) error { return s.hold((*sequence).void) }},
 	{5, (*sequence).refund},
+	{3, (*sequence).reverse},
 	{3, (*sequence).cancel},
 	{5, (*sequence).credit},
 	{2, (*sequence).freeze},
@@ -296,6 +297,24 @@ func (s *sequence) refund() error {
 		n = left + 1 // one unit too many
 	}
 	_, err := s.try(Request{Method: "refund", Of: of, Amount: money(n), Force: s.r.IntN(3) == 0})
+	return err
+}
+
+// reverse takes back refunds of a spend, if it has some.
+func (s *sequence) reverse() error {
+	of, sp := s.mostly(func(sp *modelSpend) bool { return sp.refunded() > 0 })
+	if sp == nil {
+		return nil
+	}
+	left := sp.refunded()
+	n := s.part(left)
+	switch s.r.IntN(4) {
+	case 0:
+		n = left + 1 // one unit too many
+	case 1:
+		n = max(left, 1)
+	}
+	_, err := s.try(Request{Method: "reverse", Of: of, Amount: money(n)})
 	return err
 }
 

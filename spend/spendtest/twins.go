@@ -328,7 +328,7 @@ func (tw *twins) follow(p int) error {
 	}
 	n := 1 + tw.r.Int64N(20)
 	of := tw.began[tw.r.IntN(len(tw.began))]
-	method := []string{"capture", "void", "increase", "extend", "refund", "decrease", "cancel"}[tw.r.IntN(7)]
+	method := []string{"capture", "void", "increase", "extend", "refund", "reverse", "decrease", "cancel"}[tw.r.IntN(8)]
 	r := Request{
 		Method: method, ID: tw.id(), Of: of.id, Amount: money(n), Final: n%2 == 0, Force: n%3 == 0,
 		TTL: time.Duration(n) * days, OnExpiry: spend.Expiry(tw.r.IntN(3)),

@@ -116,6 +116,8 @@ func (t *attempt) follow() error {
 	switch t.act.Kind {
 	case figures.KindRefund:
 		return t.refund()
+	case figures.KindReverse:
+		return t.spend.reverse(t.accounts, t.act.ID, t.act.Amount)
 	case figures.KindCapture:
 		return t.capture()
 	}

@@ -109,6 +109,10 @@ func TestSumsOutOfRange(t *testing.T) {
 			a.act = &Action{ID: "r", Amount: 1}
 			return a.refund()
 		}},
+		{"a reversal", math.MaxInt64, 0, func(a *attempt) error {
+			a.spend.parts[0].refunded = 1
+			return a.spend.reverse(a.accounts, "r", 1)
+		}},
 	} {
 		rule := figures.Rule{Name: "window", Kind: figures.Rolling, Length: time.Hour}
 		u := figures.New(&rule, 0)

@@ -15,6 +15,7 @@ var (
 	ErrHoldExpired  = errors.New("hold has expired")
 	ErrNotHeld      = errors.New("more than is held")
 	ErrNotCaptured  = errors.New("more than was captured")
+	ErrNotRefunded  = errors.New("more than was refunded")
 )
 
 // BadRequest returns a mistake of a request.

@@ -10,7 +10,7 @@ import (
 )
 
 // spend is the stored state of a spend from its authorization to its last
-// refund. Only decisions that hold all of its accounts change it.
+// refund, or the reversal of one. Only decisions that hold all of its accounts change it.
 //
 // An expiry changes no spend. Each account knows by its time, and after a Mend by its mends,
 // whether a hold has expired. It leaves its part of an expired hold out of its sums, and adds the end
@@ -36,7 +36,7 @@ type part struct {
 	dates           []int64 // in each account; they differ where the time of an account is ahead
 	seqs            []int64 // number of its entry in each account
 	held            int64
-	taken, refunded int64
+	taken, refunded int64 // a reversal lowers refunded
 }
 
 // money returns n minor units in the currency of the spend.
@@ -234,6 +234,43 @@ func (sp *spend) refund(accounts []*account, requestID string, n int64, spent bo
 			}
 		}
 		p.refunded += k
+		n -= k
+	}
+	return nil
+}
+
+// refunded returns the money that refunds gave back. A Cancel gives back all, and is no refund.
+func (sp *spend) refunded() (n int64) {
+	if sp.ended == figures.KindCancel {
+		return 0
+	}
+	for _, p := range sp.parts {
+		n += p.refunded
+	}
+	return n
+}
+
+// reverse takes n of the refunded money again, the oldest part first: refunds began with the newest.
+func (sp *spend) reverse(accounts []*account, requestID string, n int64) error {
+	if left := sp.refunded(); n > left {
+		if sp.ended == figures.KindCancel {
+			return fmt.Errorf("spend: %w: a Cancel gave the money back; Capture with Force takes money that has moved all the same", ErrNotRefunded)
+		}
+		return fmt.Errorf("spend: %w: the reversal is of %v and refunds of %v are left to reverse; Record takes money that a credit gave back",
+			ErrNotRefunded, sp.money(n), sp.money(left))
+	}
+	for i := range sp.parts {
+		p := &sp.parts[i]
+		k := min(n, p.refunded)
+		if k == 0 {
+			continue
+		}
+		for _, a := range accounts {
+			if err := sp.correct(a, i, ledger.Entry{Kind: figures.KindReverse, RequestID: requestID, Amount: k, Used: k}); err != nil {
+				return err
+			}
+		}
+		p.refunded -= k
 		n -= k
 	}
 	return nil

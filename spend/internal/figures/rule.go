@@ -35,6 +35,7 @@ const (
 	KindExtend    = "extend"    // nothing changes but the expiry
 	KindExpire    = "expire"    // held falls
 	KindRefund    = "refund"    // used falls
+	KindReverse   = "reverse"   // used rises by money that was refunded
 	KindCredit    = "credit"    // the used amount of rules that count credits falls
 	KindDecline   = "decline"   // nothing changes
 	KindLimits    = "limits"    // the account's own limits change
