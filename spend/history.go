@@ -33,15 +33,24 @@ type Entry struct {
 	// request was declined.
 	SpendID string `json:"spend"`
 	// SpendAmount is the amount of the request that began the spend, of the credit, or of the declined
-	// Charge or Authorize; see [Rule.MatchingAtLeast]. It is zero if the request moves no money.
+	// Charge or Authorize; see [Rule.MatchingAtLeast]. That of a declined UpTo is Least, by which rules
+	// have judged it. It is zero if the request moves no money.
 	SpendAmount Money `json:"spend_amount,omitzero"`
 	// Part is the Seq of the entry that this entry corrects, or its own.
-	Part   int64             `json:"part"`
-	Amount Money             `json:"amount"` // of the request
-	Used   Money             `json:"used"`   // change of the used amount
-	Held   Money             `json:"held"`   // change of the held amount
-	Count  int64             `json:"count"`  // change of the number of spends
-	Tags   map[string]string `json:"tags,omitempty"`
+	Part int64 `json:"part"`
+	// Amount is that of the request, or the part of it that the entry moves. Of an UpTo, and of an
+	// Increase with Least, it is the amount that was approved, or that was asked if it was declined.
+	Amount Money `json:"amount"`
+	// Asked is the amount that an UpTo or Increase asked for, if less was approved. Otherwise it is zero.
+	Asked Money `json:"asked,omitzero"`
+	// Least is that of an UpTo or Increase; zero if the request named none.
+	Least Money `json:"least,omitzero"`
+	// TTL is that of an Authorize, UpTo or Extend; 0 if the request took the default. JSON leaves it out.
+	TTL   time.Duration     `json:"-"`
+	Used  Money             `json:"used"`  // change of the used amount
+	Held  Money             `json:"held"`  // change of the held amount
+	Count int64             `json:"count"` // change of the number of spends
+	Tags  map[string]string `json:"tags,omitempty"`
 	// Refused has the names of the rules of this account that declined the request. If the account was
 	// frozen, it has "frozen: " with the reason, too.
 	Refused []string `json:"refused,omitempty"`
@@ -125,15 +134,17 @@ func newEntry(e *ledger.Entry) Entry {
 		}
 		credited[c.Rule] = in(c.Amount)
 	}
-	first := Money{}
-	if e.SpendAmount != 0 {
-		first = in(e.SpendAmount)
+	some := func(n int64) Money {
+		if n == 0 {
+			return Money{}
+		}
+		return in(n)
 	}
 	return Entry{
 		Account: accountOf(e.Account),
 		Seq:     e.Seq, At: time.UnixMicro(e.At).UTC(), Dated: time.UnixMicro(e.Dated).UTC(),
-		Kind: e.Kind, RequestID: e.RequestID, SpendID: e.SpendID, SpendAmount: first, Part: cmp.Or(e.Part, e.Seq),
-		Amount: in(e.Amount), Used: in(e.Used), Held: in(e.Held), Count: e.Count + e.Pending,
+		Kind: e.Kind, RequestID: e.RequestID, SpendID: e.SpendID, SpendAmount: some(e.SpendAmount), Part: cmp.Or(e.Part, e.Seq),
+		Amount: in(e.Amount), Asked: some(e.Asked), Least: some(e.Least), TTL: time.Duration(e.TTL) * time.Microsecond, Used: in(e.Used), Held: in(e.Held), Count: e.Count + e.Pending,
 		Tags: e.Tags, Refused: e.Refused, Credited: credited,
 	}
 }

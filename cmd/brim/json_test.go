@@ -79,6 +79,7 @@ func TestJSONIsDocumented(t *testing.T) {
 		"spend authorize card:7 30.00 --id a --tag category=travel --budget budget.yaml",
 		"spend capture a 28.50 --final --budget budget.yaml", "spend charge card:7 2000 --id b --budget budget.yaml",
 		"spend charge card:7 20 --id c --budget budget.yaml", "spend credit card:7 5 --budget budget.yaml",
+		"spend upto card:7 700 --least 1 --hold --ttl 1h --id u --budget budget.yaml", "spend void u --budget budget.yaml",
 		"spend limits card:7 --budget budget.yaml", "spend limits card:7 month=500 --budget budget.yaml",
 		"spend authorize card:7 30.00 --id d --budget budget.yaml", "spend holds card:7 --budget budget.yaml", "spend get d --budget budget.yaml",
 		"spend freeze card:7 --reason stolen --budget budget.yaml", "spend charge card:7 1 --budget budget.yaml",

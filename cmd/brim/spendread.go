@@ -78,12 +78,15 @@ func (a *app) spendHistoryCommand(f *spendFlags) *cobra.Command {
 					return err
 				}
 				if a.json {
-					if err := a.printJSON(e); err != nil {
+					if err := a.printEntry(e); err != nil {
 						return err
 					}
 					continue
 				}
 				note := ""
+				if e.Asked.Minor > 0 {
+					note = "of " + e.Asked.Decimal() + " that were asked"
+				}
 				if len(e.Refused) > 0 {
 					note = "by " + strings.Join(e.Refused, ", ")
 				}
@@ -108,7 +111,7 @@ func (a *app) spendExportCommand(f *spendFlags) *cobra.Command {
 		return a.eachBudget(cmd.Context(), f, func(b *spend.Budgets) error {
 			for e, err := range b.Export(cmd.Context(), nil) {
 				if err == nil {
-					err = a.printJSON(e)
+					err = a.printEntry(e)
 				}
 				if err != nil {
 					return err
@@ -118,6 +121,14 @@ func (a *app) spendExportCommand(f *spendFlags) *cobra.Command {
 		})
 	}
 	return cmd
+}
+
+// printEntry prints an entry as JSON.
+func (a *app) printEntry(e spend.Entry) error {
+	return a.printJSON(struct {
+		spend.Entry
+		TTL float64 `json:"ttl,omitzero"` // seconds
+	}{e, e.TTL.Seconds()})
 }
 
 // creditedText describes the parts of a credit that rules have counted, in the order of the rules'

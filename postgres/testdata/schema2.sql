@@ -173,6 +173,9 @@ CREATE TABLE IF NOT EXISTS "brim_format"."buckets_entries" (
     dated        pg_catalog.timestamptz,
     part         bigint,
     spend_amount bigint,
+    asked        bigint,
+    least        bigint,
+    ttl          bigint,
     expires      pg_catalog.timestamptz,
     kind         smallint               NOT NULL,
     spends       smallint,
@@ -197,13 +200,20 @@ COMMENT ON COLUMN "brim_format"."buckets_entries".seq IS 'Number of the entry in
 COMMENT ON COLUMN "brim_format"."buckets_entries".used IS 'Change of the amount spent, in minor units; null for 0.';
 COMMENT ON COLUMN "brim_format"."buckets_entries".held IS 'Change of the amount reserved, in minor units; null for 0.';
 COMMENT ON COLUMN "brim_format"."buckets_entries".amount IS
-    'Requested amount, in minor units of the currency; null if it is used, or held where used is null.';
+    'Amount that was approved, or that was asked if it was declined, in minor units of the currency; '
+    'null if it is used, or held where used is null.';
 COMMENT ON COLUMN "brim_format"."buckets_entries".dated IS
     'The date at which it counts, of a correction that of the corrected entry; null for at.';
 COMMENT ON COLUMN "brim_format"."buckets_entries".part IS
     'The seq of the corrected entry, or 0 for an entry with an earlier date; null if it corrects none.';
 COMMENT ON COLUMN "brim_format"."buckets_entries".spend_amount IS
-    'Amount of the request that began the spend, or of the credit; 0 for other entries; null for the amount.';
+    'Amount of the request that began the spend, or of the credit, and least of an UpTo that was declined; '
+    '0 for other entries; null for the amount.';
+COMMENT ON COLUMN "brim_format"."buckets_entries".asked IS
+    'Amount that an UpTo or Increase asked for, if less was approved; null for the amount.';
+COMMENT ON COLUMN "brim_format"."buckets_entries".least IS 'Least amount that the UpTo or Increase would take; null if it named none.';
+COMMENT ON COLUMN "brim_format"."buckets_entries".ttl IS
+    'Lifetime of the hold that an Authorize, UpTo or Extend asked for, in microseconds; null if it named none.';
 COMMENT ON COLUMN "brim_format"."buckets_entries".kind IS
     'Number of the kind of entry, as the view lists them; below 0 if held money becomes used at expires.';
 COMMENT ON COLUMN "brim_format"."buckets_entries".spends IS 'Change of the number of spends that count for good; null for 0.';
@@ -262,7 +272,7 @@ SELECT e.at, COALESCE(e.dated, e.at) AS dated, e.seq, COALESCE(e.part, e.seq) AS
        COALESCE(e.amount, e.used, e.held, 0::bigint) AS amount, COALESCE(e.used, 0::bigint) AS used,
        COALESCE(e.held, 0::bigint) AS held, COALESCE(e.spends, 0::smallint) AS spends,
        e.expires, COALESCE(e.pending, 0::smallint) AS pending,
-       COALESCE(e.spend_amount, e.amount, e.used, e.held, 0::bigint) AS spend_amount, e.currency,
+       COALESCE(e.spend_amount, e.amount, e.used, e.held, 0::bigint) AS spend_amount, e.asked, e.least, e.ttl, e.currency,
        ('{spend,record,authorize,increase,capture,release,void,decrease,extend,expire,refund,credit,decline,limits,freeze,unfreeze,forget,mend,cancel,plan,reverse}'::pg_catalog.text[])[pg_catalog.abs(e.kind)] AS kind,
        a.key AS account, 
        CASE WHEN pg_catalog.octet_length(e.id) OPERATOR(pg_catalog.=) 16 THEN pg_catalog.encode(e.id, 'hex'::pg_catalog.text)::pg_catalog.uuid::pg_catalog.text

@@ -92,7 +92,7 @@ func encodeEntry(n *ledger.Entry) *book.Encoder {
 	e.String(n.RequestID)
 	e.String(n.SpendID)
 	e.String(n.Currency)
-	for _, v := range [...]int64{n.SpendAmount, n.Part, n.Amount, n.Used, n.Held, n.Count, n.Expires, n.Pending} {
+	for _, v := range [...]int64{n.SpendAmount, n.Part, n.Amount, n.Asked, n.Least, n.TTL, n.Used, n.Held, n.Count, n.Expires, n.Pending} {
 		e.Int(v)
 	}
 	e.Bool(n.Spends)
@@ -120,7 +120,7 @@ func decodeEntry(key, value []byte) (ledger.Entry, error) {
 	}
 	e := ledger.Entry{Account: string(key[:end]), At: numberAt(key[end+2:]), Seq: numberAt(key[end+10:])}
 	e.Dated, e.Kind, e.RequestID, e.SpendID, e.Currency = d.Int(), d.String(), d.String(), d.String(), d.String()
-	for _, v := range [...]*int64{&e.SpendAmount, &e.Part, &e.Amount, &e.Used, &e.Held, &e.Count, &e.Expires, &e.Pending} {
+	for _, v := range [...]*int64{&e.SpendAmount, &e.Part, &e.Amount, &e.Asked, &e.Least, &e.TTL, &e.Used, &e.Held, &e.Count, &e.Expires, &e.Pending} {
 		*v = d.Int()
 	}
 	e.Spends, e.Tags, e.Refused = d.Bool(), d.Map(), d.Strings()

@@ -17,7 +17,7 @@ func FuzzValue(f *testing.F) {
 	key := entryKey("cards/a", ofEntries, 5, 1)
 	entry := ledger.Entry{
 		Account: "cards/a", Seq: 1, At: 5, Dated: 4, Kind: "capture", RequestID: "r", SpendID: "s", Part: 1,
-		Amount: math.MaxInt64, Currency: "EUR", Used: 3, Held: -3, Count: 1, Expires: 99, Pending: -1,
+		Amount: math.MaxInt64, Asked: 8, Least: 7, TTL: 6, Currency: "EUR", Used: 3, Held: -3, Count: 1, Expires: 99, Pending: -1,
 		Tags: map[string]string{"a": "1", "b": ""}, Refused: []string{"month"},
 	}
 	request := ledger.Request{

@@ -170,10 +170,14 @@ type Entry struct {
 	RequestID string // of the request that caused it
 	SpendID   string // of the request that began the spend
 	// SpendAmount is the amount of the request that began the spend, of a credit, or of the request
-	// that was declined. Rules may filter by it. It is 0 for a request that moves no money.
+	// that was declined; it is Least of an UpTo that was declined. Rules may filter by it. It is 0 for a
+	// request that moves no money.
 	SpendAmount int64
 	Part        int64 // Seq of the entry that it corrects, or its own; 0 if it has an earlier date and corrects none
-	Amount      int64 // of the request
+	Amount      int64 // of the request: that was approved, and that was asked if it was declined
+	Asked       int64 // by an UpTo or Increase of which less was approved; otherwise 0
+	Least       int64 // of an UpTo or Increase; 0 if it named none
+	TTL         int64 // microseconds that an Authorize, UpTo or Extend asked for; 0 for the default
 	Currency    string
 	Used        int64 // change of the used amount
 	Held        int64 // change of the held amount

@@ -127,7 +127,7 @@ type entryRow struct {
 
 func (r *entryRow) fields() []any {
 	return []any{
-		&r.at, &r.dated, &r.Seq, &r.Part, &r.Used, &r.Held, &r.Amount, &r.SpendAmount, &r.expires, &r.kind, &r.Count, &r.Pending,
+		&r.at, &r.dated, &r.Seq, &r.Part, &r.Used, &r.Held, &r.Amount, &r.SpendAmount, &r.Asked, &r.Least, &r.TTL, &r.expires, &r.kind, &r.Count, &r.Pending,
 		&r.Currency, &r.id, &r.spend, &r.Tags, &r.Refused, &r.Credited,
 	}
 }
@@ -175,6 +175,9 @@ func (r *rows) entryColumns(list []ledger.Entry) ([]any, error) {
 		}),
 		column(list, func(e *ledger.Entry) *int64 { return unless(e.Part, e.Seq) }),
 		column(list, func(e *ledger.Entry) *int64 { return unless(e.SpendAmount, e.Amount) }),
+		column(list, func(e *ledger.Entry) *int64 { return unless(e.Asked, 0) }),
+		column(list, func(e *ledger.Entry) *int64 { return unless(e.Least, 0) }),
+		column(list, func(e *ledger.Entry) *int64 { return unless(e.TTL, 0) }),
 		column(list, func(e *ledger.Entry) *time.Time { return instant(e.Expires) }),
 		column(list, func(e *ledger.Entry) int16 {
 			kind := int16(1 + slices.Index(kinds, e.Kind))

@@ -18,7 +18,8 @@ var fragments = []string{
 	`-- columns(e)
 	{{instant({e}.at)}}, {{instant(COALESCE({e}.dated, {e}.at))}}, {e}.seq, COALESCE({e}.part, {e}.seq),
 	COALESCE({e}.used, 0::bigint), COALESCE({e}.held, 0::bigint), COALESCE({e}.amount, {e}.used, {e}.held, 0::bigint),
-	COALESCE({e}.spend_amount, {e}.amount, {e}.used, {e}.held, 0::bigint), {{instant({e}.expires)}}, {e}.kind,
+	COALESCE({e}.spend_amount, {e}.amount, {e}.used, {e}.held, 0::bigint),
+	COALESCE({e}.asked, 0::bigint), COALESCE({e}.least, 0::bigint), COALESCE({e}.ttl, 0::bigint), {{instant({e}.expires)}}, {e}.kind,
 	COALESCE({e}.spends, 0::smallint), COALESCE({e}.pending, 0::smallint), {e}.currency, {{octets({e}.id)}},
 	{{octets(COALESCE({e}.spend, {e}.id))}}, {e}.tags, {e}.refused, {e}.credited`,
 	// The columns of an entry that one of two parts has found, in the order of listed.fields.

@@ -35,6 +35,13 @@ func TestView(t *testing.T) {
 			t.Fatalf("%+v, %v", d, err)
 		}
 	}
+	part := spend.UpToRequest{Request: spend.Request{ID: "part", Account: "7", Amount: euros(1 << 41), TTL: time.Hour}, Least: euros(1), Hold: true}
+	if d, err := b.UpTo(ctx, part); err != nil || !d.Approved {
+		t.Fatalf("%+v, %v", d, err)
+	}
+	if d, err := b.Void(ctx, spend.VoidRequest{ID: "whole", HoldID: "part"}); err != nil || !d.Approved {
+		t.Fatalf("%+v, %v", d, err)
+	}
 	earlier := spend.Request{ID: "earlier", Account: "7", Amount: euros(1), Dated: time.Now().Add(-time.Hour)}
 	if d, err := b.Record(ctx, earlier); err != nil || !d.Approved {
 		t.Fatalf("%+v, %v", d, err)
@@ -49,7 +56,7 @@ func TestView(t *testing.T) {
 		t.Fatalf("%+v, %v", d, err)
 	}
 	want, err := l.History(ctx, "cards/7", ledger.Position{}, 100)
-	if err != nil || len(want) != 4*4+4 {
+	if err != nil || len(want) != 4*4+6 {
 		t.Fatalf("%d entries, %v", len(want), err)
 	}
 	for id, why := range map[string]string{"much": `["month"]`, "stop": `{"reason": "lost"}`, "stopped": `["frozen: lost"]`} {
@@ -58,7 +65,7 @@ func TestView(t *testing.T) {
 			t.Errorf("the view tells of %s: %s; want %s", id, got, why)
 		}
 	}
-	rows, err := pool.Query(ctx, `SELECT account, seq, at, dated, kind, id, spend, spend_amount, part, amount, currency, used, held, spends, expires, pending, tags, refused
+	rows, err := pool.Query(ctx, `SELECT account, seq, at, dated, kind, id, spend, spend_amount, part, amount, asked, least, ttl, currency, used, held, spends, expires, pending, tags, refused
 		FROM `+schema+`.buckets_ledger WHERE account = 'cards/7' ORDER BY seq DESC`)
 	if err != nil {
 		t.Fatal(err)
@@ -68,16 +75,22 @@ func TestView(t *testing.T) {
 		var e ledger.Entry
 		var at, dated time.Time
 		var expires *time.Time
+		var asked, least, ttl *int64
 		if !rows.Next() {
 			t.Fatalf("the view ends before %+v: %v", w, rows.Err())
 		}
 		err := rows.Scan(&e.Account, &e.Seq, &at, &dated, &e.Kind, &e.RequestID, &e.SpendID, &e.SpendAmount, &e.Part, &e.Amount,
-			&e.Currency, &e.Used, &e.Held, &e.Count, &expires, &e.Pending, &e.Tags, &e.Refused)
+			&asked, &least, &ttl, &e.Currency, &e.Used, &e.Held, &e.Count, &expires, &e.Pending, &e.Tags, &e.Refused)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if e.At, e.Dated = at.UnixMicro(), dated.UnixMicro(); expires != nil {
 			e.Expires = expires.UnixMicro()
+		}
+		for column, field := range map[*int64]*int64{asked: &e.Asked, least: &e.Least, ttl: &e.TTL} {
+			if column != nil {
+				*field = *column
+			}
 		}
 		if d := differ.Fields(e, w); d != "" {
 			t.Errorf("entry %d of the view, against the ledger:\n%s", w.Seq, d)

@@ -105,6 +105,41 @@ func ledgerCases() []testCase {
 	}
 	return []testCase{
 		{
+			name: "history tells what was asked", rules: []spend.Rule{month(1000)},
+			why: "what other rules would have decided follows from the amounts and the lifetime that a request asked for, and not from the answer alone",
+			steps: []step{
+				charge(500), authorize("h", 100).lasting(2 * days), upTo(900).as("u").down(money(200)), void("h"),
+				authorize("i", 60), increase("i", 90).down(money(10)), increase("i", 30).down(money(20)).no(7*days, "month"),
+				upTo(50).down(money(20)).no(7*days, "month"), extend("i", 9*days), extend("i", days), decrease("i", 20), upTo(20).down(money(5)),
+				after(10 * days), authorize("z", 1).lasting(days),
+				check(func(s *fixture) {
+					var got []string
+					for _, e := range s.history(nil) {
+						got = append(got, fmt.Sprintf("%s %v/%v/%v %v %v", e.Kind, e.Amount.Minor, e.Asked, e.Least, e.SpendAmount, e.TTL))
+					}
+					slices.Reverse(got)
+					if want := []string{
+						"spend 500/0/0 5.00 EUR 0s",
+						"authorize 100/0/0 1.00 EUR 48h0m0s",
+						"spend 400/9.00 EUR/2.00 EUR 4.00 EUR 0s",
+						"void 100/0/0 1.00 EUR 0s",
+						"authorize 60/0/0 0.60 EUR 0s",
+						"increase 40/0.90 EUR/0.10 EUR 0.60 EUR 0s",
+						"decline 30/0/0.20 EUR 0 0s",
+						"decline 50/0/0.20 EUR 0.20 EUR 0s",
+						"extend 0/0/0 0.60 EUR 216h0m0s", "extend 0/0/0 0.60 EUR 216h0m0s",
+						"extend 0/0/0 0.60 EUR 216h0m0s", "extend 0/0/0 0.60 EUR 216h0m0s",
+						"extend 0/0/0 0.60 EUR 24h0m0s",
+						"decrease 20/0/0 0.60 EUR 0s",
+						"spend 20/0/0.05 EUR 0.20 EUR 0s",
+						"expire 20/0/0 0.60 EUR 0s", "expire 60/0/0 0.60 EUR 0s", "authorize 1/0/0 0.01 EUR 24h0m0s",
+					}; !slices.Equal(got, want) {
+						s.Errorf("the history is\n%q\nwant\n%q", got, want)
+					}
+				}),
+			},
+		},
+		{
 			name: "history explains", rules: []spend.Rule{month(1000)},
 			why: "the ledger lists every decision, newest first, with its changes, and the rules or the freeze that declined it",
 			steps: []step{

@@ -22,6 +22,7 @@ const (
 	losesTags             fault = "keeps entries without tags"
 	losesExpiries         fault = "keeps entries without the fate of held money at its expiry"
 	losesSpendAmounts     fault = "keeps entries without the amount with which their spend began"
+	losesTerms            fault = "keeps entries without what their request asked for"
 	losesCredits          fault = "keeps credits without the parts that rules counted"
 	datesByDecision       fault = "dates corrections at their decision"
 	keepsFirstRules       fault = "keeps the rules of an account as they were first"
@@ -104,6 +105,7 @@ var broken = []brokenCase{
 	{losesTags, "history explains"},
 	{losesExpiries, random},
 	{losesSpendAmounts, random},
+	{losesTerms, "history tells what was asked"},
 	{losesCredits, random},
 	{datesByDecision, random},
 	{keepsFirstRules, "a share of a limit is told when it is crossed"},

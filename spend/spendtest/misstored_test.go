@@ -111,6 +111,10 @@ func (l *brokenLedger) stored(job *ledger.Job, c *ledger.Changes) *ledger.Change
 		for i := range c.Entries {
 			c.Entries[i].SpendAmount = 0
 		}
+	case losesTerms:
+		for i := range c.Entries {
+			c.Entries[i].TTL = 0
+		}
 	case losesCredits:
 		for i := range c.Entries {
 			c.Entries[i].Credited = nil

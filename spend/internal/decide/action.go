@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/brimgo/brim/spend/internal/figures"
+	"github.com/brimgo/brim/spend/ledger"
 )
 
 // Action is a request of any kind, checked.
@@ -57,6 +58,16 @@ func (act *Action) date(a *account) int64 {
 		return act.Dated
 	}
 	return a.time
+}
+
+// explain adds to an entry that the action has caused the terms that its other fields leave open.
+func (act *Action) explain(e *ledger.Entry) {
+	if e.RequestID != act.ID {
+		return
+	}
+	if e.Least, e.TTL = act.Least, act.TTL.Microseconds(); e.Least > 0 && e.Amount < act.Amount {
+		e.Asked = act.Amount
+	}
 }
 
 // Seal gives the action its content, by which a ledger tells two requests with one ID apart: its

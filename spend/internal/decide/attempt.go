@@ -218,6 +218,9 @@ func (t *attempt) changes(out *Answer) *ledger.Changes {
 		c.Opened = append(c.Opened, a.opened...)
 		c.Closed = append(c.Closed, a.closed...)
 	}
+	for i := range c.Entries {
+		t.act.explain(&c.Entries[i])
+	}
 	r := ledger.Request{ID: t.act.ID, At: t.now, Accounts: out.Accounts, Content: t.act.Content, Answer: out.encode()}
 	switch {
 	case t.act.Kind == figures.KindCancel:
