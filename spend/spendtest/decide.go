@@ -336,23 +336,38 @@ func (a *attempt) cancels() error {
 
 // limits prepares a change of the account's own limits.
 func (a *attempt) limits() error {
+	var amounts []int64
 	for _, l := range a.Request.Limits {
 		at := slices.IndexFunc(a.rules(a.Account), func(r Rule) bool { return r.Name == l.Rule })
-		if at < 0 || !l.Default && l.Amount.Minor > a.rules(a.Account)[at].Most {
+		if at < 0 {
 			return spend.ErrBudget
 		}
+		r, n := a.rules(a.Account)[at], l.Amount.Minor
+		switch {
+		case l.Add && l.Until.IsZero():
+			n += a.usual(r, a.Account)
+		case l.Add:
+			n += a.limit(r, a.Account, a.now)
+		}
+		switch {
+		case n < 0:
+			return spend.ErrAmount
+		case n > r.Most:
+			return spend.ErrBudget
+		}
+		amounts = append(amounts, n)
 	}
 	a.alone, a.do = true, func() {
-		for _, l := range a.Request.Limits {
+		for i, l := range a.Request.Limits {
 			key := a.Account + " " + l.Rule
 			o := a.own[key]
 			switch {
 			case l.Default:
 				o = own{}
 			case l.Until.IsZero():
-				o.set, o.amount = true, l.Amount.Minor
+				o.set, o.amount = true, amounts[i]
 			default:
-				o.until, o.raised = l.Until.UnixMicro(), l.Amount.Minor
+				o.until, o.raised = l.Until.UnixMicro(), amounts[i]
 			}
 			a.own[key] = o
 		}

@@ -208,10 +208,15 @@ func (r Rule) matches(tags map[string]string, first int64) bool {
 // limit returns the limit of the rule in an account at t.
 func (m *Model) limit(r Rule, account string, t int64) int64 {
 	o := m.own[account+" "+r.Name]
-	switch {
-	case t < o.until:
+	if t < o.until {
 		return min(o.raised, r.Most)
-	case o.set:
+	}
+	return m.usual(r, account)
+}
+
+// usual returns the limit of the rule in an account that has no end.
+func (m *Model) usual(r Rule, account string) int64 {
+	if o := m.own[account+" "+r.Name]; o.set {
 		return min(o.amount, r.Most)
 	}
 	return r.Limit

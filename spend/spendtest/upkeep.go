@@ -28,6 +28,9 @@ func (s *sequence) setLimit() error {
 		l.Amount = r.units(n)
 		l.Until = time.UnixMicro(now).Add(s.ttl() - time.Duration(tick)*time.Microsecond)
 	}
+	if !l.Default && r.Kind != "leaky" && s.r.IntN(3) == 0 {
+		l.Add, l.Amount = true, r.units(n-r.Most/2)
+	}
 	_, err := s.try(Request{Method: "limit", Account: account, Limits: []spend.RuleLimit{l}})
 	return err
 }
