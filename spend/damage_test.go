@@ -1,9 +1,12 @@
 package spend_test
 
 import (
+	"cmp"
 	"errors"
+	"fmt"
 	"math"
 	"reflect"
+	"slices"
 	"testing"
 
 	"github.com/brimgo/brim/spend"
@@ -77,7 +80,7 @@ func TestDamagedData(t *testing.T) {
 			name: "another format", call: "Charge", why: "a newer version has written the account",
 			damage: func(s *snapshot) {
 				s.account = func(a ledger.Account) ledger.Account {
-					a.State = append([]byte{5}, a.State[1:]...)
+					a.State = append([]byte{6}, a.State[1:]...)
 					return a
 				}
 			},
@@ -158,4 +161,79 @@ func TestDamagedData(t *testing.T) {
 
 func entries(change func([]ledger.Entry) []ledger.Entry) func(*snapshot) {
 	return func(s *snapshot) { s.since = change }
+}
+
+// TestEveryByte changes each byte of each value that package spend gives to a ledger, and each field that
+// stands beside the value, but Watch, by which a ledger reads ahead. Whoever reads the value says so.
+func TestEveryByte(t *testing.T) {
+	found, all := 0, 0
+	try := func(call, name string, damage func(*snapshot)) {
+		t.Helper()
+		l, b := busyAccount(t)
+		l.wrap = func(snap ledger.Snapshot) ledger.Snapshot {
+			s := &snapshot{Snapshot: snap}
+			damage(s)
+			return s
+		}
+		all++
+		if got, err := calls[call](t.Context(), b); !errors.Is(err, store.ErrCorrupt) || !reflect.ValueOf(got).IsZero() {
+			t.Errorf("%s with another %s: %+v, %v; want ErrCorrupt alone", call, name, got, err)
+			return
+		}
+		found++
+	}
+	account := func(name string, change func(*ledger.Account)) {
+		t.Helper()
+		try("Charge", name, func(s *snapshot) {
+			s.account = func(a ledger.Account) ledger.Account { change(&a); return a }
+		})
+	}
+	request := func(call, name string, change func(*ledger.Request)) {
+		t.Helper()
+		try(call, name, func(s *snapshot) { s.request = change })
+	}
+	flipped := func(b []byte, i int) []byte {
+		b = slices.Clone(b)
+		b[i] ^= 1 << (i % 8)
+		return b
+	}
+	l, _ := busyAccount(t)
+	var a ledger.Account
+	requests := make(map[string]*ledger.Request)
+	err := l.View(t.Context(), &ledger.Job{Accounts: []string{"cards/a"}, Run: func(snap ledger.Snapshot) (_ *ledger.Changes, err error) {
+		a, err = snap.Account("cards/a")
+		for _, id := range []string{"open", "spent"} {
+			r, err2 := snap.Request(id)
+			requests[id], err = r, cmp.Or(err, err2)
+		}
+		return nil, err
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range a.State {
+		account(fmt.Sprint("byte of State, ", i), func(a *ledger.Account) { a.State = flipped(a.State, i) })
+	}
+	for i := range a.Rules {
+		account(fmt.Sprint("byte of Rules, ", i), func(a *ledger.Account) { a.Rules = flipped(a.Rules, i) })
+	}
+	account("Pruned", func(a *ledger.Account) { a.Pruned++ })
+	account("Due", func(a *ledger.Account) { a.Due++ })
+	for i := range requests["spent"].Answer {
+		request("Charge, replayed", fmt.Sprint("byte of Answer, ", i), func(r *ledger.Request) { r.Answer = flipped(r.Answer, i) })
+	}
+	for i := range requests["spent"].Content {
+		request("Charge, replayed", fmt.Sprint("byte of Content, ", i), func(r *ledger.Request) { r.Content = flipped(r.Content, i) })
+	}
+	for i := range requests["open"].Spend {
+		request("Capture", fmt.Sprint("byte of Spend, ", i), func(r *ledger.Request) { r.Spend = flipped(r.Spend, i) })
+	}
+	request("Charge, replayed", "ID", func(r *ledger.Request) { r.ID = "open" })
+	request("Charge, replayed", "At", func(r *ledger.Request) { r.At++ })
+	request("Charge, replayed", "number of accounts", func(r *ledger.Request) { r.Accounts = []string{"cards/a", "cards/b"} })
+	request("Charge, replayed", "Spend, none", func(r *ledger.Request) { r.Spend = nil })
+	request("Capture", "ID of the spend", func(r *ledger.Request) { r.ID = "spent" })
+	request("Capture", "Spend, none", func(r *ledger.Request) { r.Spend = nil })
+	request("Capture", "number of accounts", func(r *ledger.Request) { r.Accounts = []string{"cards/a", "cards/a"} })
+	t.Logf("%d of %d changes are found", found, all)
 }

@@ -3,6 +3,7 @@ package book
 import (
 	"encoding/binary"
 	"fmt"
+	"hash/crc32"
 	"maps"
 	"math"
 	"slices"
@@ -65,6 +66,19 @@ func (e *Encoder) Map(m map[string]string) {
 	}
 }
 
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// Sum returns the checksum of bytes that follow those of another checksum, or none if that is 0.
+func Sum(before uint32, b []byte) uint32 { return crc32.Update(before, castagnoli, b) }
+
+// SealSize is the number of bytes that Seal appends.
+const SealSize = 4
+
+// Seal appends to a value the checksum of it and of that which is stored beside it.
+func Seal(value []byte, beside uint32) []byte {
+	return binary.BigEndian.AppendUint32(value, Sum(beside, value))
+}
+
 // Decoder reads the values of an [Encoder], and copies them. After the first value that is missing it
 // returns zeros, and Err is set.
 type Decoder struct {
@@ -83,6 +97,19 @@ func NewDecoder(kind string, format byte, b []byte) *Decoder {
 		d.Damaged("%s has format %d; this version of brim reads format %d", kind, b[0], format)
 	default:
 		d.B = b[1:]
+	}
+	return d
+}
+
+// NewSealed begins to decode a value that [Seal] has ended.
+func NewSealed(kind string, format byte, b []byte, beside uint32) *Decoder {
+	d := NewDecoder(kind, format, b)
+	switch n := len(b) - SealSize; {
+	case d.Err != nil:
+	case n < 1 || binary.BigEndian.Uint32(b[n:]) != Sum(beside, b[:n]):
+		d.Damaged("%s, or a value beside it, does not match its checksum", kind)
+	default:
+		d.B = b[1:n]
 	}
 	return d
 }

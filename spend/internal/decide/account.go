@@ -52,7 +52,7 @@ func (d *Decider) loadBare(budget *Budget, snap ledger.Snapshot, key string) (*a
 	if stored.State == nil {
 		return a, nil
 	}
-	if err := a.decode(stored.Rules, stored.State); err != nil {
+	if err := a.decode(&stored); err != nil {
 		return nil, err
 	}
 	if a.currency != budget.Currency {

@@ -57,28 +57,30 @@ func isCanceled(r *ledger.Request) bool { return bytes.Equal(r.Content, canceled
 
 // encodeCanceled returns the answer to a cancellation with that to the prior request, if it was declined.
 func encodeCanceled(answer []byte, prior *ledger.Request) []byte {
-	if prior == nil || prior.Spend != nil {
-		prior = &ledger.Request{}
+	of := ledger.Request{}
+	if prior != nil && prior.Spend == nil {
+		of = *prior
+		of.Answer = of.Answer[:len(of.Answer)-book.SealSize] // the new answer has a seal of its own
 	}
 	e := newEncoder()
 	e.Bytes(answer)
-	e.Strings(prior.Accounts)
-	e.Int(prior.At)
-	e.Bytes(prior.Answer)
+	e.Strings(of.Accounts)
+	e.Int(of.At)
+	e.Bytes(of.Answer)
 	return e.B
 }
 
 // decodeCanceled returns the answer to a cancellation.
 func decodeCanceled(r *ledger.Request) (out Answer, err error) {
-	d := book.NewDecoder("a cancellation", format, r.Answer)
+	d := openAnswer(r)
 	of := ledger.Request{At: r.At, Accounts: r.Accounts, Answer: d.Bytes()}
 	prior := ledger.Request{Accounts: d.Strings(), At: d.Int(), Answer: d.Bytes()}
 	if err = d.End(); err == nil {
-		out, err = decodeAnswer(&of)
+		out, err = readAnswer(&of, book.NewDecoder(ofAnswer, format, of.Answer))
 	}
 	if err == nil && len(prior.Accounts) > 0 {
 		out.Before = new(Answer)
-		*out.Before, err = decodeAnswer(&prior)
+		*out.Before, err = readAnswer(&prior, book.NewDecoder(ofAnswer, format, prior.Answer))
 	}
 	return out, err
 }
@@ -195,8 +197,30 @@ type answerDecoder struct {
 	r *ledger.Request
 }
 
-func decodeAnswer(r *ledger.Request) (Answer, error) {
-	d := answerDecoder{book.NewDecoder("an answer", format, r.Answer), r}
+const ofAnswer = "an answer" // names it in errors
+
+// openAnswer begins to decode the answer to a request, which is sealed together with all that is stored
+// beside it, but for the keys of the accounts: an account may get another one.
+func openAnswer(r *ledger.Request) *book.Decoder {
+	return book.NewSealed(ofAnswer, format, r.Answer, besideAnswer(r))
+}
+
+func besideAnswer(r *ledger.Request) uint32 {
+	var room [128]byte
+	e := book.Encoder{B: room[:0]}
+	e.String(r.ID)
+	e.Int(r.At)
+	e.Int(int64(len(r.Accounts)))
+	e.Bytes(r.Content)
+	e.Bool(r.Spend != nil)
+	return book.Sum(0, e.B)
+}
+
+func decodeAnswer(r *ledger.Request) (Answer, error) { return readAnswer(r, openAnswer(r)) }
+
+// readAnswer reads an answer that begins to be decoded.
+func readAnswer(r *ledger.Request, from *book.Decoder) (Answer, error) {
+	d := answerDecoder{from, r}
 	out := Answer{Accounts: r.Accounts, At: r.At, Approved: d.Bool()}
 	currency := d.String()
 	if out.Amount = (money.Money{Minor: d.Int(), Currency: currency}); d.Bool() {

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/brimgo/brim/spend/internal/book"
 	"github.com/brimgo/brim/spend/internal/figures"
 	"github.com/brimgo/brim/spend/internal/money"
 	"github.com/brimgo/brim/spend/ledger"
@@ -29,6 +30,9 @@ func (t *attempt) run(out *Outcome) (*ledger.Changes, error) {
 		return nil, err
 	}
 	if prior != nil {
+		if err := openAnswer(prior).Err; err != nil {
+			return nil, err
+		}
 		if done, err := t.known(prior, out); done || err != nil {
 			return nil, err
 		}
@@ -149,6 +153,9 @@ func (t *attempt) upkeeps() bool {
 // find reads the spend that the action is about.
 func (t *attempt) find(id string) error {
 	r, err := t.snap.Request(id)
+	if r != nil && r.Spend == nil {
+		err = openAnswer(r).Err // it may have begun one
+	}
 	if err != nil {
 		return err
 	}
@@ -230,6 +237,7 @@ func (t *attempt) changes(out *Answer) *ledger.Changes {
 	case t.spend != nil:
 		c.Spends = append(c.Spends, ledger.Request{ID: t.spend.id, Spend: t.spend.encode()})
 	}
+	r.Answer = book.Seal(r.Answer, besideAnswer(&r))
 	if t.prior != nil {
 		c.Replaced = append(c.Replaced, r)
 	} else {

@@ -11,7 +11,7 @@ import (
 
 // format is the first byte of all data that this package gives to a ledger.
 // Integers are varints, and strings begin with their length.
-const format = 4
+const format = 5
 
 func newEncoder() *book.Encoder { return book.NewEncoder(format) }
 
@@ -21,13 +21,35 @@ func (a *account) stored() ledger.Account {
 	if a.pruned != minTime {
 		acc.Pruned = a.pruned
 	}
-	acc.Rules, acc.State = a.encode()
+	rules, state := a.encode()
+	acc.Rules = rules
 	for _, u := range a.tallies {
 		if w, ok := u.Watch(a.time); ok && !slices.Contains(acc.Watch, w) {
 			acc.Watch = append(acc.Watch, w)
 		}
 	}
+	return sealed(acc, state)
+}
+
+// sealed returns an account with a state that is sealed together with all that is stored beside it.
+func sealed(acc ledger.Account, state []byte) ledger.Account {
+	acc.State = book.Seal(state, besideState(&acc))
 	return acc
+}
+
+// resealed returns a stored account of which something beside the state has changed.
+func resealed(acc ledger.Account) ledger.Account {
+	return sealed(acc, slices.Clip(acc.State[:len(acc.State)-book.SealSize]))
+}
+
+// besideState leaves Watch out: it only tells a ledger to read entries ahead.
+func besideState(acc *ledger.Account) uint32 {
+	var room [128]byte
+	e := book.Encoder{B: room[:0]}
+	e.String(acc.Key)
+	e.Int(acc.Pruned)
+	e.Int(acc.Due)
+	return book.Sum(book.Sum(0, acc.Rules), e.B)
 }
 
 // encode returns the two parts in which a ledger stores an account. Rules has everything that most
@@ -64,8 +86,12 @@ func (a *account) encode() (rules, state []byte) {
 }
 
 // decode reads the account. All of its rules are unknown.
-func (a *account) decode(rules, state []byte) error {
-	r, d := book.NewDecoder("an account", format, rules), book.NewDecoder("an account", format, state)
+func (a *account) decode(stored *ledger.Account) error {
+	const kind = "an account"
+	r, d := book.NewDecoder(kind, format, stored.Rules), book.NewSealed(kind, format, stored.State, besideState(stored))
+	if d.Err != nil {
+		return d.Err
+	}
 	a.frozen, a.plan, a.currency = r.String(), r.String(), r.String()
 	for range r.Count() {
 		a.mends = append(a.mends, mend{r.Int(), r.Int(), r.Int()})
@@ -142,11 +168,21 @@ func (sp *spend) encode() []byte {
 			before = p.dates[i]
 		}
 	}
-	return e.B
+	return book.Seal(e.B, besideSpend(sp.id, sp.accounts))
+}
+
+// besideSpend is the checksum of the request of a spend. The keys of its accounts are not part of it:
+// an account may get another one.
+func besideSpend(id string, accounts []string) uint32 {
+	var room [64]byte
+	e := book.Encoder{B: room[:0]}
+	e.String(id)
+	e.Int(int64(len(accounts)))
+	return book.Sum(0, e.B)
 }
 
 func decodeSpend(id string, accounts []string, b []byte) (*spend, error) {
-	d := book.NewDecoder("a spend", format, b)
+	d := book.NewSealed("a spend", format, b, besideSpend(id, accounts))
 	sp := &spend{
 		id: id, accounts: accounts,
 		currency: d.String(), amount: d.Int(), expires: d.Int(), total: d.Int(), counted: d.Bool(), pending: d.Bool(), spends: d.Bool(),

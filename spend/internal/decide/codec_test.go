@@ -37,8 +37,9 @@ func FuzzCodec(f *testing.F) {
 		tags:  map[string]string{"a": "1", "b": ""},
 		parts: []part{{dates: []int64{1, 1}, held: 2, taken: 3, refunded: 1, seqs: []int64{1, 2}}},
 	}
-	f.Add(sp.encode())
-	f.Add(append(sp.encode(), 0))
+	unsealed := func(b []byte) []byte { return b[:len(b)-book.SealSize] }
+	f.Add(unsealed(sp.encode()))
+	f.Add(append(unsealed(sp.encode()), 0))
 	usage := Usage{Usage: figures.Usage{
 		Rule: "month", Currency: "EUR", Limit: 100, Used: 60, Remaining: 40, GrowsAt: time.UnixMicro(8), Tag: "merchant", Value: "m1",
 	}}
@@ -49,15 +50,17 @@ func FuzzCodec(f *testing.F) {
 		"account": func(b []byte) ([]byte, error) {
 			var a account
 			whole := book.NewDecoder("an account", format, b)
-			err := a.decode(whole.Bytes(), whole.Bytes())
+			acc := ledger.Account{Rules: whole.Bytes()}
+			acc = sealed(acc, whole.Bytes())
+			err := a.decode(&acc)
 			return parts(a.encode()), cmp.Or(err, whole.End())
 		},
 		"spend": func(b []byte) ([]byte, error) {
-			sp, err := decodeSpend("id", keys, b)
-			return sp.encode(), err
+			sp, err := decodeSpend("id", keys, book.Seal(slices.Clip(b), besideSpend("id", keys)))
+			return unsealed(sp.encode()), err
 		},
 		"answer": func(b []byte) ([]byte, error) {
-			d, err := decodeAnswer(&ledger.Request{Accounts: keys, Answer: b})
+			d, err := decodeAnswer(withAnswer(ledger.Request{Accounts: keys}, slices.Clip(b)))
 			return d.encode(), err
 		},
 	}
@@ -78,6 +81,12 @@ func FuzzCodec(f *testing.F) {
 			}
 		}
 	})
+}
+
+// withAnswer returns a request with an answer, sealed.
+func withAnswer(r ledger.Request, answer []byte) *ledger.Request {
+	r.Answer = book.Seal(answer, besideAnswer(&r))
+	return &r
 }
 
 // TestSumsOutOfRange: where figures are so large that a correction of a spend does not fit, the
@@ -151,7 +160,7 @@ func TestDamagedAnswers(t *testing.T) {
 	} {
 		a := whole()
 		change(&a)
-		d, err := decodeAnswer(&ledger.Request{Accounts: keys, Answer: a.encode()})
+		d, err := decodeAnswer(withAnswer(ledger.Request{Accounts: keys}, a.encode()))
 		if errors.Is(err, store.ErrCorrupt) != (name != "") || name == "" && len(d.Declines) != 1 {
 			t.Errorf("%s: %+v, %v; want ErrCorrupt, but for the answer as it was", name, d, err)
 		}
@@ -162,9 +171,9 @@ func TestDamagedAnswers(t *testing.T) {
 func TestAnswersToCancellations(t *testing.T) {
 	keys := []string{"cards/a"}
 	declined := Answer{Remaining: []Usage{{Usage: figures.Usage{Rule: "r", Limit: 1, Currency: "EUR"}}}, Declines: []Decline{{}}}
-	answer := encodeCanceled(declined.encode(), &ledger.Request{Accounts: keys, Answer: declined.encode()})
+	answer := encodeCanceled(declined.encode(), withAnswer(ledger.Request{Accounts: keys}, declined.encode()))
 	read := func(answer []byte) (Answer, error) {
-		return replay(&ledger.Request{Accounts: keys, Content: canceledContent, Answer: answer})
+		return replay(withAnswer(ledger.Request{Accounts: keys, Content: canceledContent}, slices.Clip(answer)))
 	}
 	if d, err := read(answer); err != nil || len(d.Before.Declines) != 1 {
 		t.Fatalf("the answer to a cancellation as it was: %+v, %v", d, err)

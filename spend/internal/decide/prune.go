@@ -242,7 +242,7 @@ func (p *pruning) job(key string, most int, out *prunedAccount) *ledger.Job {
 			}
 			stored, err := snap.Account(key)
 			stored.Due = due
-			return &ledger.Changes{Accounts: []ledger.Account{stored}}, err
+			return &ledger.Changes{Accounts: []ledger.Account{resealed(stored)}}, err
 		}
 		var drop []ledger.Drop
 		if n > 0 {
@@ -251,8 +251,8 @@ func (p *pruning) job(key string, most int, out *prunedAccount) *ledger.Job {
 				return nil, err
 			}
 		}
-		c := a.bare()
-		c.Drop, c.Accounts[0].Due = drop, due
+		c := a.bare(due)
+		c.Drop = drop
 		return c, nil
 	}}
 }
@@ -391,8 +391,7 @@ func (d *Decider) forgetJob(budget *Budget, key, rule, reason string, had *bool)
 			return nil, err
 		}
 		a.passTo(last)
-		a.due = ending(snap.Now()) // Prune may drop the entries that the rule has needed
-		return a.bare(), nil
+		return a.bare(ending(snap.Now())), nil // Prune may drop the entries that the rule has needed
 	}}
 }
 
@@ -413,9 +412,10 @@ func (a *account) passTo(last int64) {
 	}
 }
 
-// bare returns the changes of a job that has used no rule. The windows to watch are those of before.
-func (a *account) bare() *ledger.Changes {
+// bare returns the changes of a job that has used no rule, with the time at which the account is due.
+// The windows to watch are those of before.
+func (a *account) bare(due int64) *ledger.Changes {
 	stored := a.stored()
-	stored.Watch = a.watch
-	return &ledger.Changes{Accounts: []ledger.Account{stored}, Entries: a.added, Closed: a.closed}
+	stored.Watch, stored.Due = a.watch, due
+	return &ledger.Changes{Accounts: []ledger.Account{resealed(stored)}, Entries: a.added, Closed: a.closed}
 }

@@ -209,7 +209,7 @@ func current(snap ledger.Snapshot, r *ledger.Request) (*Status, error) {
 		}
 		a := account{past: past{key: key, time: minTime}}
 		if stored.State != nil {
-			if err := a.decode(stored.Rules, stored.State); err != nil {
+			if err := a.decode(&stored); err != nil {
 				return nil, err
 			}
 		}
