@@ -114,14 +114,13 @@ func TestLifetimeKeepsSums(t *testing.T) {
 		pruned []spend.Rule
 		then   []spend.Rule // the process with these charges before Prune
 		left   int
-		proves bool // that the charge of 7 cents is as it was
 	}{
-		"the rule is known":           {ever, []spend.Rule{ever}, nil, 2, true},
-		"for each value":              {ever.Per("merchant"), []spend.Rule{ever.Per("merchant")}, nil, 2, true},
-		"the rule is unknown":         {ever, []spend.Rule{window}, nil, 2, false},
-		"an entry is to be counted":   {ever, []spend.Rule{window}, []spend.Rule{window}, 3, false},
-		"a new rule has not counted":  {ever, []spend.Rule{ever, spend.Lifetime("new", cents(1))}, nil, 4, true},
-		"a new rule has counted them": {ever, []spend.Rule{ever, spend.Lifetime("new", cents(100))}, []spend.Rule{ever, spend.Lifetime("new", cents(100))}, 3, true},
+		"the rule is known":           {ever, []spend.Rule{ever}, nil, 2},
+		"for each value":              {ever.Per("merchant"), []spend.Rule{ever.Per("merchant")}, nil, 2},
+		"the rule is unknown":         {ever, []spend.Rule{window}, nil, 2},
+		"an entry is to be counted":   {ever, []spend.Rule{window}, []spend.Rule{window}, 3},
+		"a new rule has not counted":  {ever, []spend.Rule{ever, spend.Lifetime("new", cents(1))}, nil, 4},
+		"a new rule has counted them": {ever, []spend.Rule{ever, spend.Lifetime("new", cents(100))}, []spend.Rule{ever, spend.Lifetime("new", cents(100))}, 3},
 	} {
 		l := newTestLedger(t)
 		b := budgets(t, l, c.rule)
@@ -151,8 +150,8 @@ func TestLifetimeKeepsSums(t *testing.T) {
 			want--
 		}
 		l.damage(oneMore("capture of h"))
-		if err := b.Verify(t.Context(), "a"); errors.Is(err, store.ErrCorrupt) != c.proves {
-			t.Errorf("%s: with another amount, %v", name, err)
+		if err := b.Verify(t.Context(), "a"); !errors.Is(err, store.ErrCorrupt) {
+			t.Errorf("%s: with another amount, %v; want ErrCorrupt", name, err)
 		}
 	}
 }

@@ -32,7 +32,7 @@ func (s working) Since(account string, after ledger.Position, limit int) ([]ledg
 	return list, err
 }
 
-func (s working) Holds(account string, after ledger.Hold, upto int64, limit int) ([]ledger.Request, int64, error) {
+func (s working) Holds(account string, after ledger.Hold, upto int64, limit int) ([]ledger.Held, int64, error) {
 	list, next, err := s.Snapshot.Holds(account, after, upto, limit)
 	s.w.read += len(list)
 	return list, next, err

@@ -139,14 +139,14 @@ func (s *snapshot) Since(account string, after ledger.Position, limit int) ([]le
 	return entries, err
 }
 
-func (s *snapshot) Holds(account string, after ledger.Hold, upto int64, limit int) ([]ledger.Request, int64, error) {
+func (s *snapshot) Holds(account string, after ledger.Hold, upto int64, limit int) ([]ledger.Held, int64, error) {
 	if err := s.before(); err != nil {
 		return nil, 0, err
 	}
 	held, next, err := s.Snapshot.Holds(account, after, upto, limit)
 	if s.request != nil {
 		for i := range held {
-			s.request(&held[i])
+			s.request(&held[i].Request)
 		}
 	}
 	return held, next, err

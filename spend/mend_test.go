@@ -288,7 +288,11 @@ func TestMendOften(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		other := budgets(t, l, spend.Rolling("other", cents(100), 3*day).Per("shop"))
+		others := spend.Budget{Name: "cards", Currency: "EUR", Rules: []spend.Rule{spend.Rolling("other", cents(100), 3*day).Per("shop")}}
+		other, err := spend.New(l, others, &spend.Options{KeepIDs: keep, HoldTTL: day})
+		if err != nil {
+			t.Fatal(err)
+		}
 		type one struct {
 			id         string
 			dated, end time.Time

@@ -113,13 +113,13 @@ type Snapshot interface {
 	// Since returns the entries of an account after a position, in the order of
 	// their numbers, and at most limit of them. Fewer mean that no more follow.
 	Since(account string, after Position, limit int) ([]Entry, error)
-	// Holds returns the requests that began the account's open holds with an
-	// expiry up to upto, at most limit of them, in the order of expiry. They begin
+	// Holds returns the account's open holds with an expiry up to upto and the
+	// requests that began them, at most limit of them, in the order of expiry. They begin
 	// after a hold, whose Account does not count, or with the first if after is
 	// zero. Holds of one expiry are in an order of the ledger's, which begins after
 	// the empty ID. Only jobs of View pass another after than zero. next is the
 	// earliest expiry of the open holds that follow, or 0.
-	Holds(account string, after Hold, upto int64, limit int) (held []Request, next int64, err error)
+	Holds(account string, after Hold, upto int64, limit int) (held []Held, next int64, err error)
 }
 
 // Changes are the data that a decision stores. Nil changes nothing.
@@ -222,6 +222,12 @@ type Hold struct {
 	Account string
 	Expires int64
 	SpendID string // of the request that began the spend
+}
+
+// Held is an open hold with the request that began it.
+type Held struct {
+	Request
+	Expires int64 // of the [Hold]
 }
 
 // Drop names the entries of an account up to and including At.

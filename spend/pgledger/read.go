@@ -1,6 +1,7 @@
 package pgledger
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"maps"
@@ -184,7 +185,11 @@ func (r *rows) scanAccounts(row pgx.Rows) error {
 		for ; len(watch) >= 2; watch = watch[2:] {
 			a.Watch = append(a.Watch, ledger.Watch{After: watch[0], Width: watch[1]})
 		}
-		r.accounts[a.Key], r.ids[a.Key], r.holds[a.Key] = a, id, unpack(a.Key, holds)
+		list := unpack(a.Key, holds)
+		if !bytes.Equal(pack(list), holds) {
+			a.State = []byte{} // it reads as damaged
+		}
+		r.accounts[a.Key], r.ids[a.Key], r.holds[a.Key] = a, id, list
 	}
 	return row.Err()
 }

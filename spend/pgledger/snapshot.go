@@ -146,16 +146,20 @@ func (r *rows) Open(
 	args = append(args, bound(after.Expires), idBytes(after.SpendID))
 	err = r.query(r.l.sql["holds"], args, func(row pgx.Rows) error {
 		var expires pgrun.Instant
-		request, err := scanRequest(row, &expires)
+		var spend pgrun.Octets
+		request, err := scanRequest(row, &expires, &spend)
 		switch {
 		case err != nil:
 			return err
-		case request.ID == "" && expires.Valid && (next == 0 || expires.Micros < next):
-			next = expires.Micros
+		case spend == nil:
+			if expires.Valid && (next == 0 || expires.Micros < next) {
+				next = expires.Micros
+			}
+			return nil
 		case request.ID != "":
 			r.requests[request.ID] = request
-			open = append(open, ledger.Hold{Account: account, Expires: expires.Micros, SpendID: request.ID})
 		}
+		open = append(open, ledger.Hold{Account: account, Expires: expires.Micros, SpendID: idText(spend)})
 		return nil
 	})
 	slices.SortFunc(open, stored)

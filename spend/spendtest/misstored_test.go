@@ -276,7 +276,7 @@ func (s *brokenSnapshot) Since(account string, after ledger.Position, limit int)
 	return s.l.left(account, entries), err
 }
 
-func (s *brokenSnapshot) Holds(account string, after ledger.Hold, upto int64, limit int) ([]ledger.Request, int64, error) {
+func (s *brokenSnapshot) Holds(account string, after ledger.Hold, upto int64, limit int) ([]ledger.Held, int64, error) {
 	account = s.l.keptAccount(account)
 	if s.l.fault == holdsLate {
 		upto--
@@ -284,7 +284,7 @@ func (s *brokenSnapshot) Holds(account string, after ledger.Hold, upto int64, li
 	held, next, err := s.Snapshot.Holds(account, after, upto, limit)
 	s.l.disk.mu.Lock()
 	defer s.l.disk.mu.Unlock()
-	held = slices.DeleteFunc(held, func(r ledger.Request) bool { return s.l.disk.lost.holds[r.ID] })
+	held = slices.DeleteFunc(held, func(h ledger.Held) bool { return s.l.disk.lost.holds[h.ID] })
 	if s.l.fault == holdsNoNext {
 		next = 0
 	}

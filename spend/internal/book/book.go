@@ -267,7 +267,7 @@ func (b *Batch) Since(account string, after ledger.Position, limit int) ([]ledge
 // same expiry.
 func (b *Batch) Holds(
 	account string, after ledger.Hold, upto int64, limit int,
-) (held []ledger.Request, next int64, err error) {
+) (held []ledger.Held, next int64, err error) {
 	a := b.account(account)
 	open, next, err := b.Reader.Open(account, after, upto, max(limit, limit+len(a.closed)))
 	if err != nil {
@@ -294,7 +294,7 @@ func (b *Batch) Holds(
 		if err != nil {
 			return nil, 0, err
 		}
-		held = append(held, *r)
+		held = append(held, ledger.Held{Request: *r, Expires: h.Expires})
 	}
 	return held, next, nil
 }

@@ -27,16 +27,8 @@ type account struct {
 	unknown  []*figures.Tally // of rules that the plan lacks; other processes may use these rules
 }
 
-// load reads an account of the budget. An account that the ledger does not have is empty.
-func (d *Decider) load(budget *Budget, snap ledger.Snapshot, key string) (*account, error) {
-	a, err := d.loadBare(budget, snap, key)
-	if err == nil {
-		err = a.useRules()
-	}
-	return a, err
-}
-
-// loadBare is load for a job that uses no rule: all rules are unknown.
+// loadBare reads an account of the budget, all of whose rules are unknown. An account that the ledger does
+// not have is empty.
 func (d *Decider) loadBare(budget *Budget, snap ledger.Snapshot, key string) (*account, error) {
 	stored, err := snap.Account(key)
 	if err != nil {
@@ -159,6 +151,7 @@ func (a *account) addDated(e ledger.Entry, date int64) (seq int64, err error) {
 	if e.Dated == e.At && e.Part == 0 {
 		e.Part = e.Seq
 	}
+	a.sum = chained(a.sum, &e)
 	a.added = append(a.added, e)
 	a.place(&e)
 	for _, u := range a.tallies {

@@ -73,8 +73,10 @@ func (a *account) encode() (rules, state []byte) {
 		r.Int(l.until)
 		r.Int(l.raised)
 	}
+	r.Int(int64(a.gone))
 	e.Int(a.time)
 	e.Int(a.seq)
+	e.Int(int64(a.sum))
 	first := a.holdings.encode(e, a.time)
 	r.Int(int64(len(a.tallies) + len(a.unknown)))
 	for _, tallies := range [...][]*figures.Tally{a.tallies, a.unknown} {
@@ -99,7 +101,8 @@ func (a *account) decode(stored *ledger.Account) error {
 	for range r.Count() {
 		a.own = append(a.own, ownLimit{rule: r.String(), set: r.Bool(), amount: r.Int(), until: r.Int(), raised: r.Int()})
 	}
-	a.time, a.seq = d.Int(), d.Int()
+	a.gone = uint32(r.Int())
+	a.time, a.seq, a.sum = d.Int(), d.Int(), uint32(d.Int())
 	first := a.holdings.decode(d, a.time)
 	for range r.Count() {
 		a.unknown = append(a.unknown, figures.Decode(r, d, a.seq, a.time, first))

@@ -96,6 +96,9 @@ func (p *past) held(after ledger.Hold, upto int64, limit int) (held []*spend, ne
 		if !slices.Contains(sp.accounts, p.key) {
 			return nil, 0, fmt.Errorf("spend: %w: an account has a hold of a spend that it has no part in", store.ErrCorrupt)
 		}
+		if r.Expires != sp.expires {
+			return nil, 0, fmt.Errorf("spend: %w: an account has a hold with another end than its spend", store.ErrCorrupt)
+		}
 		held = append(held, sp)
 	}
 	return held, next, nil

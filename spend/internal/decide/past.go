@@ -22,6 +22,8 @@ type past struct {
 	snap   ledger.Snapshot
 	time   int64          // of the last decision, minTime if there was none; of this one after advance
 	seq    int64          // number of the last entry
+	sum    uint32         // of all entries; see [chained]
+	gone   uint32         // of the entries that Prune has removed
 	pruned int64          // entries up to this time may have been removed; minTime if none was
 	mends  []mend         // oldest first
 	added  []ledger.Entry // by this decision

@@ -331,8 +331,12 @@ func (p *Plan) uncounted(a *account) bool {
 	return false
 }
 
-// fold adds entries that go to the openings of Lifetime rules.
+// fold adds entries that go to the checksum of those that have gone, and to the openings of Lifetime
+// rules.
 func (p *pruning) fold(a *account, gone []ledger.Entry) error {
+	for i := range gone {
+		a.gone = chained(a.gone, &gone[i])
+	}
 	gone = a.placed(gone)
 	for _, u := range a.unknown {
 		var rule *figures.Rule

@@ -2,7 +2,6 @@ package figures
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/brimgo/brim/spend/ledger"
 	"github.com/brimgo/brim/store"
@@ -63,50 +62,58 @@ func (u *Tally) Fold(r *Rule, gone []ledger.Entry) error {
 	}
 	one := *u
 	one.Rule = r
-	plain, err := replay(&one, gone)
-	if err == nil {
-		u.opening, u.baseSeq = plain.all, max(u.baseSeq, gone[len(gone)-1].Seq)
+	p := replay(&one)
+	for i := range gone {
+		if err := p.Count(&gone[i]); err != nil {
+			return err
+		}
 	}
-	return err
+	u.opening, u.baseSeq = p.plain.all, max(u.baseSeq, gone[len(gone)-1].Seq)
+	return nil
 }
 
-// replay returns the figures of the rule after those of the entries that it has counted, from its base
-// on.
-func replay(u *Tally, entries []ledger.Entry) (*Tally, error) {
-	plain := &Tally{
-		counter: u.counter, edge: u.edge, quiet: u.quiet, firstSeq: u.firstSeq,
-		bucket: bucket{Record: u.base}, baseSeq: u.baseSeq, all: u.opening.clone(),
-	}
-	for i := range entries {
-		if entries[i].Seq > u.countedSeq {
-			break
-		}
-		if entries[i].Seq <= u.baseSeq {
-			continue
-		}
-		if err := plain.Count(&entries[i], min(entries[i].At, u.countedAt)); err != nil {
-			return nil, err
-		}
-	}
-	return plain, nil
+// Proof counts the entries of an account once more, to compare the figures of a rule with them.
+type Proof struct {
+	u, plain *Tally
+	credited bool // an entry has a credit that the rule has counted
 }
 
-// Verify compares the figures of the rule with the entries that it has counted. In an account that was
-// mended, it does not compare the used amount of a rule that has counted credits: the entries do not
-// tell when they happened. The entries are those from the number first on.
-func (u *Tally) Verify(entries []ledger.Entry, first int64, mended bool) error {
+// Prove returns a proof that is to count all entries of the account that there are, the first of which
+// has a number. It is nil if the entries cannot prove the figures.
+func (u *Tally) Prove(first int64) *Proof {
 	if !u.known || u.firstSeq != 0 && first > u.baseSeq+1 {
 		return nil
 	}
-	plain, err := replay(u, entries)
-	if err != nil {
-		return err
+	return replay(u)
+}
+
+// replay returns a proof that begins with the base of the rule.
+func replay(u *Tally) *Proof {
+	return &Proof{u: u, plain: &Tally{
+		counter: u.counter, edge: u.edge, quiet: u.quiet, firstSeq: u.firstSeq,
+		bucket: bucket{Record: u.base}, baseSeq: u.baseSeq, all: u.opening.clone(),
+	}}
+}
+
+// Count counts the next entry, if the rule has.
+func (p *Proof) Count(e *ledger.Entry) error {
+	if e.Seq <= p.u.baseSeq || e.Seq > p.u.countedSeq {
+		return nil
 	}
+	p.credited = p.credited || p.u.credited(e) > 0
+	return p.plain.Count(e, min(e.At, p.u.countedAt))
+}
+
+// Check compares the figures of the rule with those of the entries. In an account that was mended, it
+// does not compare the used amount of a rule that has counted credits: the entries do not tell when
+// they happened.
+func (p *Proof) Check(mended bool) error {
+	u, plain := p.u, p.plain
 	if u.Rule.Counts() && plain.quiet < u.quiet {
 		return fmt.Errorf("spend: %w: the figures of rule %q are without an entry of the window", store.ErrCorrupt, u.Name)
 	}
 	plain.expire(u.countedAt)
-	if mended && slices.ContainsFunc(entries, func(e ledger.Entry) bool { return u.credited(&e) > 0 }) && u.Rule.Counts() {
+	if mended && p.credited && u.Rule.Counts() {
 		plain.unused()
 		one := *u
 		one.all = u.clone()
