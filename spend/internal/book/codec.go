@@ -4,9 +4,9 @@ import (
 	"encoding/binary"
 	"fmt"
 	"hash/crc32"
-	"maps"
 	"math"
 	"slices"
+	"sync"
 
 	"github.com/brimgo/brim/store"
 )
@@ -60,7 +60,12 @@ func (e *Encoder) Strings(list []string) {
 // Map writes the tags of a spend in the order of their names.
 func (e *Encoder) Map(m map[string]string) {
 	e.Int(int64(len(m)))
-	for _, name := range slices.Sorted(maps.Keys(m)) {
+	names := make([]string, 0, 8) // without memory of its own if there are few
+	for name := range m {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range names {
 		e.String(name)
 		e.String(m[name])
 	}
@@ -70,6 +75,20 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // Sum returns the checksum of bytes that follow those of another checksum, or none if that is 0.
 func Sum(before uint32, b []byte) uint32 { return crc32.Update(before, castagnoli, b) }
+
+var scratch = sync.Pool{New: func() any { return new(Encoder) }}
+
+// Scratch returns an encoder of values that are only to be summed up, by [Encoder.SumUp].
+func Scratch() *Encoder { return scratch.Get().(*Encoder) }
+
+// SumUp returns the checksum of the values after those of another checksum. The encoder must not be used
+// any more.
+func (e *Encoder) SumUp(before uint32) uint32 {
+	sum := Sum(before, e.B)
+	e.B = e.B[:0]
+	scratch.Put(e)
+	return sum
+}
 
 // SealSize is the number of bytes that Seal appends.
 const SealSize = 4

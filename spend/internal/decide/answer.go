@@ -206,14 +206,13 @@ func openAnswer(r *ledger.Request) *book.Decoder {
 }
 
 func besideAnswer(r *ledger.Request) uint32 {
-	var room [128]byte
-	e := book.Encoder{B: room[:0]}
+	e := book.Scratch()
 	e.String(r.ID)
 	e.Int(r.At)
 	e.Int(int64(len(r.Accounts)))
 	e.Bytes(r.Content)
 	e.Bool(r.Spend != nil)
-	return book.Sum(0, e.B)
+	return e.SumUp(0)
 }
 
 func decodeAnswer(r *ledger.Request) (Answer, error) { return readAnswer(r, openAnswer(r)) }

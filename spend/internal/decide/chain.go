@@ -8,8 +8,7 @@ import (
 // chained returns the checksum of the entries of an account up to e, from that of the entries before. It
 // has every field but the account, which may get another key.
 func chained(before uint32, e *ledger.Entry) uint32 {
-	var room [256]byte
-	b := book.Encoder{B: room[:0]}
+	b := book.Scratch()
 	for _, n := range [...]int64{
 		e.Seq, e.At, e.Dated, e.SpendAmount, e.Part, e.Amount, e.Used, e.Held, e.Count, e.Expires, e.Pending,
 	} {
@@ -26,5 +25,5 @@ func chained(before uint32, e *ledger.Entry) uint32 {
 		b.Fixed(c.Counts)
 		b.Int(c.Amount)
 	}
-	return book.Sum(before, b.B)
+	return b.SumUp(before)
 }

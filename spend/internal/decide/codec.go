@@ -44,12 +44,11 @@ func resealed(acc ledger.Account) ledger.Account {
 
 // besideState leaves Watch out: it only tells a ledger to read entries ahead.
 func besideState(acc *ledger.Account) uint32 {
-	var room [128]byte
-	e := book.Encoder{B: room[:0]}
+	e := book.Scratch()
 	e.String(acc.Key)
 	e.Int(acc.Pruned)
 	e.Int(acc.Due)
-	return book.Sum(book.Sum(0, acc.Rules), e.B)
+	return e.SumUp(book.Sum(0, acc.Rules))
 }
 
 // encode returns the two parts in which a ledger stores an account. Rules has everything that most
@@ -177,11 +176,10 @@ func (sp *spend) encode() []byte {
 // besideSpend is the checksum of the request of a spend. The keys of its accounts are not part of it:
 // an account may get another one.
 func besideSpend(id string, accounts []string) uint32 {
-	var room [64]byte
-	e := book.Encoder{B: room[:0]}
+	e := book.Scratch()
 	e.String(id)
 	e.Int(int64(len(accounts)))
-	return book.Sum(0, e.B)
+	return e.SumUp(0)
 }
 
 func decodeSpend(id string, accounts []string, b []byte) (*spend, error) {
