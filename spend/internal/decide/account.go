@@ -61,6 +61,7 @@ func (a *account) useRules() error {
 		return fmt.Errorf("spend: %w: an account has the plan %.64q, which budget %q lacks; add it to Budget.Plans of every process",
 			ErrBudget, a.plan, a.budget.Name)
 	}
+	a.tallies = make([]*figures.Tally, 0, len(plan.Rules))
 	for i := range plan.Rules {
 		r, fingerprint := &plan.Rules[i], plan.Fingerprints[i]
 		at := slices.IndexFunc(a.unknown, func(u *figures.Tally) bool { return u.Is(r, fingerprint) })

@@ -103,8 +103,10 @@ func (a *account) decode(stored *ledger.Account) error {
 	a.gone = uint32(r.Int())
 	a.time, a.seq, a.sum = d.Int(), d.Int(), uint32(d.Int())
 	first := a.holdings.decode(d, a.time)
-	for range r.Count() {
-		a.unknown = append(a.unknown, figures.Decode(r, d, a.seq, a.time, first))
+	tallies := make([]figures.Tally, r.Count()) // at once, which costs less than one by one
+	for i := range tallies {
+		figures.Decode(&tallies[i], r, d, a.seq, a.time, first)
+		a.unknown = append(a.unknown, &tallies[i])
 	}
 	return cmp.Or(r.End(), d.End())
 }

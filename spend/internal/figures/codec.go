@@ -43,9 +43,9 @@ func (u *Tally) Encode(rules, state *book.Encoder, seq, now, first int64) {
 }
 
 // Decode reads a tally that Encode has written.
-func Decode(rules, state *book.Decoder, seq, now, first int64) *Tally {
+func Decode(u *Tally, rules, state *book.Decoder, seq, now, first int64) {
 	r, d := decoder{rules}, decoder{state}
-	u := &Tally{
+	*u = Tally{
 		counter:  counter{Name: r.String(), fingerprint: r.Fixed(), reach: r.Int(), begun: r.Int()},
 		firstSeq: r.Int(), Told: r.Int(), countedSeq: seq - d.Int(), countedAt: now - d.Int(),
 	}
@@ -66,7 +66,6 @@ func Decode(rules, state *book.Decoder, seq, now, first int64) *Tally {
 		u.base, u.bucket.Record = r.record(limit), d.record(limit)
 		u.bucket.Held = float64(u.held)
 	}
-	return u
 }
 
 type encoder struct{ *book.Encoder }
