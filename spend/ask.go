@@ -2,8 +2,10 @@ package spend
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/brimgo/brim/spend/internal/figures"
+	"github.com/brimgo/brim/spend/ledger"
 )
 
 // AbleToAccept reports whether Charge would approve r now. It writes nothing and
@@ -44,14 +46,25 @@ func (b *Budgets) Remaining(ctx context.Context, account string) (_ []Usage, err
 	return list, err
 }
 
-// Verify compares the stored figures of an account with its entries. It reads all of the entries,
-// adds them up, and fills the buckets of [Leaky] rules with them again, from the last change of the
-// leak rate on. A [Lifetime] rule begins with the sums of the entries that Prune has removed. It
-// changes nothing. A difference is [store.ErrCorrupt].
+// Verify proves all that the ledger has of an account, and changes nothing. A difference is
+// [store.ErrCorrupt]:
 //
-// After a Prune, Verify proves only the figures for which the entries are still there. In an
-// account that [Budgets.Mend] has set right, it does not prove the used amount of a rule that has
-// counted credits: the entries do not tell when they happened.
+//   - An entry is missing, or is not as it was made.
+//   - The figures of a rule are not those of the entries. The buckets of [Leaky] rules are filled again from
+//     the last change of the leak rate on. A [Lifetime] rule begins with the sums of the entries that Prune
+//     has removed.
+//   - A spend, a hold, or the end of a hold is not as the entries tell, or is missing.
+//   - A request that an entry names is missing, although it is younger than [Options.KeepIDs], which must not be
+//     longer than that of a process that prunes.
+//   - The row of the account, a request or a spend does not match its checksum.
+//
+// Verify reads pages of some hundred entries, each as of its own time, so others decide on the account
+// meanwhile. It remembers some hundred bytes of each spend, of up to 262,144 of them: then it reads the rest of
+// the entries once more for the next ones. It also reads the open holds at once.
+//
+// After a Prune, Verify proves the figures for which the entries are still there, and the spends that
+// began with these. In an account that [Budgets.Mend] has set right, it does not prove the used amount of a
+// rule that has counted credits: the entries do not tell when they happened.
 func (b *Budgets) Verify(ctx context.Context, account string) (err error) {
 	c := b.begin(ctx, "verify")
 	defer c.end(&err)
@@ -60,4 +73,28 @@ func (b *Budgets) Verify(ctx context.Context, account string) (err error) {
 		return err
 	}
 	return b.decider.Verify(c.ctx, b.main, key)
+}
+
+// VerifyAll is [Budgets.Verify] of all accounts of the main budget, in the byte order of their names. It
+// returns their number, and an error names the account. It also finds entries and holds that belong to no
+// account, of any budget. An account that is gone without a trace cannot be found: one whose entries Prune has
+// removed, and that has no open hold.
+func (b *Budgets) VerifyAll(ctx context.Context) (accounts int, err error) {
+	c := b.begin(ctx, "verify")
+	defer c.end(&err)
+	if l, ok := b.decider.Ledger.(ledger.StrayFinder); ok {
+		if err := l.Strays(c.ctx); err != nil {
+			return 0, err
+		}
+	}
+	for key, err := range b.keys(c.ctx, "") {
+		if err != nil {
+			return accounts, err
+		}
+		if err := b.decider.Verify(c.ctx, b.main, key); err != nil {
+			return accounts, fmt.Errorf("account %q: %w", accountOf(key).Name, err)
+		}
+		accounts++
+	}
+	return accounts, nil
 }

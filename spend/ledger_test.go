@@ -17,9 +17,10 @@ import (
 // set, jobs see the snapshots that it returns.
 type testLedger struct {
 	ledger.Ledger
-	now    time.Time
-	wrap   func(ledger.Snapshot) ledger.Snapshot
-	viewed func() // called after each View
+	now     time.Time
+	wrap    func(ledger.Snapshot) ledger.Snapshot
+	changed func(*ledger.Changes) // changes what a decision stores
+	viewed  func()                // called after each View
 }
 
 func newTestLedger(t *testing.T) *testLedger {
@@ -39,6 +40,9 @@ func (l *testLedger) wrapped(job *ledger.Job) *ledger.Job {
 }
 
 func (l *testLedger) Decide(ctx context.Context, job *ledger.Job) error {
+	if l.changed != nil {
+		return l.Ledger.Decide(ctx, changing(l.wrapped(job), l.changed))
+	}
 	return l.Ledger.Decide(ctx, l.wrapped(job))
 }
 

@@ -55,21 +55,9 @@ func (a *app) spendVerifyCommand(f *spendFlags) *cobra.Command {
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		accounts := 0
 		err := a.eachBudget(cmd.Context(), f, func(b *spend.Budgets) error {
-			last := ""
-			for e, err := range b.Export(cmd.Context(), nil) { // one account after the other
-				if err != nil {
-					return err
-				}
-				if e.Name == last {
-					continue
-				}
-				last = e.Name
-				if err := b.Verify(cmd.Context(), e.Name); err != nil {
-					return fmt.Errorf("account %s: %w", printable(e.Name), err)
-				}
-				accounts++
-			}
-			return nil
+			n, err := b.VerifyAll(cmd.Context())
+			accounts += n
+			return err
 		})
 		if err != nil {
 			return err

@@ -66,8 +66,7 @@ func (b *buckets) history(account string, before ledger.Position, limit int) (li
 	return list, nil
 }
 
-// next returns the first account whose name is not less than from; ok is false if there is none. It
-// may be an account whose working set has been removed.
+// next returns the first account whose name is not less than from; ok is false if there is none.
 func (b *buckets) next(from []byte) (account string, ok bool, err error) {
 	c, err := b.accounts.ascend(nil, from)
 	if err != nil {
@@ -85,7 +84,7 @@ func (b *buckets) next(from []byte) (account string, ok bool, err error) {
 const listPage = 1024
 
 // list lists accounts whose names begin with start and are greater than after. A damaged one may be
-// due.
+// due, and one without a working set is damaged.
 func (b *buckets) list(start, after string, due int64, limit int) (list []string, next string, err error) {
 	from := []byte(start)
 	if after >= start && after != "" {
@@ -100,14 +99,7 @@ func (b *buckets) list(start, after string, due int64, limit int) (list []string
 			return list, "", nil
 		}
 		from, next = prefix(account, ofNone), account
-		v, err := b.accounts.get(prefix(account, ofState))
-		if err != nil {
-			return nil, "", err
-		}
-		if v == nil {
-			continue
-		}
-		a, err := decodeAccount(account, v)
+		a, err := b.Account(account)
 		if due == 0 || err != nil || a.Due != 0 && a.Due <= due {
 			list = append(list, account)
 		}

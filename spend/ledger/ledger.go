@@ -61,7 +61,8 @@ type Ledger interface {
 	// if more may follow. If due is 0, they are in byte order and greater than after,
 	// and next is the last of them. Otherwise they are those with a Due up to due, in
 	// any order; prefix ends at the first slash of the keys, and after is empty, or
-	// the next of the page before.
+	// the next of the page before. An account that has lost its working set and has
+	// entries or holds is among them; see [StrayFinder].
 	Accounts(ctx context.Context, prefix, after string, due int64, limit int) (keys []string, next string, err error)
 
 	// PruneRequests removes the requests decided before a time whose first account
@@ -72,6 +73,14 @@ type Ledger interface {
 	// Close ends the ledger. Calls in flight end first, or fail with ErrClosed. A
 	// ledger may be closed twice.
 	Close() error
+}
+
+// StrayFinder is implemented by a [Ledger] whose Accounts cannot list an account that has lost its working
+// set.
+type StrayFinder interface {
+	// Strays returns [github.com/brimgo/brim/store.ErrCorrupt] if the ledger has
+	// entries or holds that belong to no account.
+	Strays(ctx context.Context) error
 }
 
 // Job is one decision.

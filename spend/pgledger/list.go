@@ -13,6 +13,7 @@ import (
 	"github.com/brimgo/brim/internal/pgrun"
 	"github.com/brimgo/brim/spend/internal/book"
 	"github.com/brimgo/brim/spend/ledger"
+	"github.com/brimgo/brim/store"
 )
 
 // via calls a function with the connection or the transaction on which it works.
@@ -86,6 +87,24 @@ func (c calls) Accounts(
 		next = ""
 	}
 	return keys, next, err
+}
+
+// Strays looks for entries and holds of accounts without a row. See [ledger.StrayFinder].
+func (c calls) Strays(ctx context.Context) error {
+	var ids []int64
+	err := c.look(ctx, "strays", func(ctx context.Context, q pgrun.Queryer) error {
+		_, err := c.l.run.QueryByIndex(ctx, q, c.l.sql["strays"], []any{10}, func(row pgx.Rows) error {
+			var id int64
+			err := row.Scan(&id)
+			ids = append(ids, id)
+			return err
+		})
+		return err
+	})
+	if err == nil && len(ids) > 0 {
+		err = store.Wrap("pgledger", "strays", fmt.Errorf("%w: accounts have lost their rows, such as those with the ids %v", store.ErrCorrupt, ids))
+	}
+	return err
 }
 
 // prunePart is how many requests forget.sql removes at most.

@@ -14,7 +14,7 @@ import (
 
 const (
 	proofPage = 1024    // number of entries that one View reads, and of the requests that it looks up
-	mostLives = 1 << 17 // number of spends that a proof follows at once, so that it takes little memory
+	mostLives = 1 << 18 // number of spends that a proof follows at once, so that it takes little memory
 )
 
 // proof compares all that is stored of an account with its entries, which it reads in pages. Others
@@ -31,7 +31,7 @@ type proof struct {
 	a       *account         // as it was when the proof began
 	figures []*figures.Proof // of the rules of a, until all entries up to a.seq are counted
 	first   int64            // number of the first entry that there is
-	checks  []string         // IDs of requests that entries name, to be looked up
+	checks  []ledger.Entry   // whose requests are to be looked up
 
 	from, at mark             // after which the pass follows spends, and up to which it has read
 	until    mark             // after which the pass follows no more spends; zero for none
@@ -112,13 +112,17 @@ type sight struct {
 func (p *proof) step(ctx context.Context, ids []string, holds bool) (*sight, error) {
 	for {
 		checks := p.checks
-		out, err := p.look(ctx, slices.Concat(ids, checks), holds)
+		all := slices.Clone(ids)
+		for i := range checks {
+			all = append(all, checks[i].RequestID)
+		}
+		out, err := p.look(ctx, all, holds)
 		if err != nil {
 			return nil, err
 		}
 		p.checks = nil
-		for _, id := range checks {
-			if err := p.checkRequest(out.requests[id]); err != nil {
+		for i := range checks {
+			if err := p.checkRequest(&checks[i], out); err != nil {
 				return nil, err
 			}
 		}
@@ -230,8 +234,8 @@ func (p *proof) prove(e *ledger.Entry, now int64) error {
 			return err
 		}
 	}
-	if e.Kind != figures.KindExpire && e.RequestID != "" && p.young(e, now) {
-		p.checks = append(p.checks, e.RequestID)
+	if e.Kind != figures.KindExpire && e.RequestID != "" && p.young(p.made(e), now) {
+		p.checks = append(p.checks, *e)
 	}
 	if e.Seq == p.a.seq {
 		return p.counted()
@@ -239,19 +243,23 @@ func (p *proof) prove(e *ledger.Entry, now int64) error {
 	return nil
 }
 
-// young reports whether the ledger has the request of an entry at a time, because it is younger than
-// KeepIDs.
-func (p *proof) young(e *ledger.Entry, now int64) bool {
-	made := *e
-	if n := len(p.a.mends); n > 0 {
-		if e.Seq <= p.a.mends[n-1].seq {
-			return false // a Prune by the wrong clock may have removed it
-		}
-		p.a.place(&made)
-		made.At = made.Dated // not that of the wrong clock
+// made returns a time that is not after that of the request of an entry. It is the earliest time if a
+// Prune by a wrong clock may have removed the request.
+func (p *proof) made(e *ledger.Entry) int64 {
+	n := len(p.a.mends)
+	switch {
+	case n == 0:
+		return e.At
+	case e.Seq <= p.a.mends[n-1].seq:
+		return minTime
 	}
-	return made.At > now-p.a.keepIDs
+	placed := *e
+	p.a.place(&placed)
+	return placed.Dated // At is that of the wrong clock
 }
+
+// young reports whether the ledger has a request of that time, because it is younger than KeepIDs.
+func (p *proof) young(made, now int64) bool { return made > now-p.a.keepIDs }
 
 // counted compares the figures, for which all entries of the account have been counted.
 func (p *proof) counted() error {
@@ -265,8 +273,11 @@ func (p *proof) counted() error {
 }
 
 // checkRequest checks the request that an entry names.
-func (p *proof) checkRequest(r *ledger.Request) error {
+func (p *proof) checkRequest(e *ledger.Entry, out *sight) error {
+	r := out.requests[e.RequestID]
 	switch {
+	case !p.young(p.made(e), out.now): // any more
+		return nil
 	case r == nil:
 		return damaged("the request of an entry is gone, although it is younger than KeepIDs")
 	case !slices.Contains(r.Accounts, p.key) && !isCanceled(r): // a cancellation has the first account of a declined request

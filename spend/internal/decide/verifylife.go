@@ -10,7 +10,7 @@ import (
 
 // life is a spend as the entries of an account tell it.
 type life struct {
-	begun    ledger.Entry
+	made     int64 // see [proof.made]
 	amount   int64 // of the request that began it
 	parts    []lifePart
 	expires  int64 // the end of the hold, and whether it spends; 0 if nothing was ever held
@@ -60,7 +60,7 @@ func (p *proof) live(e *ledger.Entry) error {
 	if unborn || e.SpendID == e.RequestID && slices.Contains(begins, e.Kind) {
 		switch {
 		case l != nil || len(p.lives) < mostLives && p.until.Seq == 0:
-			l = &life{begun: *e, canceled: unborn}
+			l = &life{made: p.made(e), canceled: unborn}
 			l.add(e)
 			p.lives[id] = l
 		case p.until.Seq == 0:
@@ -96,7 +96,7 @@ func (l *life) goOn(e *ledger.Entry) bool {
 // checkSpend compares the request that began a spend with the entries of the spend.
 func (p *proof) checkSpend(r *ledger.Request, l *life, now int64) error {
 	if r == nil || r.Spend == nil || !slices.Contains(r.Accounts, p.key) { // or the ID has got a new request
-		if l.held() > 0 || p.young(&l.begun, now) {
+		if l.held() > 0 || p.young(l.made, now) {
 			return damaged("a spend is gone, although it is younger than KeepIDs, or held")
 		}
 		return nil
