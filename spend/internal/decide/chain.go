@@ -10,7 +10,7 @@ import (
 func chained(before uint32, e *ledger.Entry) uint32 {
 	b := book.Scratch()
 	for _, n := range [...]int64{
-		e.Seq, e.At, e.Dated, e.SpendAmount, e.Part, e.Amount, e.Used, e.Held, e.Count, e.Expires, e.Pending,
+		e.Seq, e.At, e.Dated, e.SpendAmount, e.Part, e.Amount, e.Asked, e.Least, e.TTL, e.Used, e.Held, e.Count, e.Expires, e.Pending,
 	} {
 		b.Int(n)
 	}
