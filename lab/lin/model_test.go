@@ -6,6 +6,7 @@ import (
 
 	"github.com/anishathalye/porcupine"
 
+	"github.com/brimgo/brim/lab/internal/harness"
 	"github.com/brimgo/brim/lab/internal/history"
 	"github.com/brimgo/brim/store"
 )
@@ -77,5 +78,20 @@ func TestPartition(t *testing.T) {
 	parts := partition([]*call{on(0), on(1), on(2, 3), on(1, 3), on()})
 	if len(parts) != 2 || len(parts[0]) != 1 || len(parts[1]) != 3 {
 		t.Errorf("the parts are %v, want one of the first call and one of three", parts)
+	}
+}
+
+// TestFiguresAfterMend: a mend gives the account figures of all rules of its process, and ForgetRule
+// tells that it has taken them.
+func TestFiguresAfterMend(t *testing.T) {
+	s := subject{name: "memledger", open: inMemledger}
+	f, _, err := s.try(harness.Seed(1), []step{
+		{in: spendRequest{Verb: mend, Number: 1, Account: team, Old: true}}, {in: spendRequest{Verb: forget, Account: team}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f != nil {
+		t.Error(f.describe())
 	}
 }

@@ -157,9 +157,7 @@ func (a *attempt) noted() {
 	accounts := a.spend.accounts
 	a.decided(a.rules, accounts, a.now)
 	a.note()
-	if a.Method != "mend" { // a mend changes the time afterwards
-		a.counts(a.rules, accounts)
-	}
+	a.counts(a.rules, accounts)
 	for _, account := range accounts {
 		a.last[account] = a.now
 	}
