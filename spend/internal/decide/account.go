@@ -152,7 +152,6 @@ func (a *account) addDated(e ledger.Entry, date int64) (seq int64, err error) {
 	if e.Dated == e.At && e.Part == 0 {
 		e.Part = e.Seq
 	}
-	a.sum = chained(a.sum, &e)
 	a.added = append(a.added, e)
 	a.place(&e)
 	for _, u := range a.tallies {

@@ -220,13 +220,13 @@ func (t *attempt) decline(first int64) error {
 func (t *attempt) changes(out *Answer) *ledger.Changes {
 	c := &ledger.Changes{}
 	for _, a := range t.accounts {
+		for i := range a.added {
+			t.act.explain(&a.added[i])
+		}
 		c.Accounts = append(c.Accounts, a.stored())
 		c.Entries = append(c.Entries, a.added...)
 		c.Opened = append(c.Opened, a.opened...)
 		c.Closed = append(c.Closed, a.closed...)
-	}
-	for i := range c.Entries {
-		t.act.explain(&c.Entries[i])
 	}
 	r := ledger.Request{ID: t.act.ID, At: t.now, Accounts: out.Accounts, Content: t.act.Content, Answer: out.encode()}
 	switch {

@@ -15,8 +15,12 @@ const format = 5
 
 func newEncoder() *book.Encoder { return book.NewEncoder(format) }
 
-// stored returns the account in the form that the ledger keeps.
+// stored returns the account in the form that the ledger keeps, once all entries of the decision are as
+// they will be stored.
 func (a *account) stored() ledger.Account {
+	for i := range a.added {
+		a.sum = chained(a.sum, &a.added[i])
+	}
 	acc := ledger.Account{Key: a.key, Due: sooner(sooner(a.due, a.expiresAt()), ending(a.time+a.keepIDs))}
 	if a.pruned != minTime {
 		acc.Pruned = a.pruned
