@@ -146,15 +146,14 @@ func (l *life) moved(is lifePart, p *part, spends bool) bool {
 func (p *proof) checkHolds(out *sight) error {
 	held := make(map[string]bool, len(out.holds))
 	for _, sp := range out.holds {
-		i := slices.Index(sp.accounts, p.key)
-		seq := sp.parts[0].seqs[i]
-		l := p.lives[sp.id]
-		switch removed := seq < p.first && out.account.expired(sp); {
-		case l != nil && l.held() > 0 && l.is(sp, i):
-			held[sp.id] = true
-		case l != nil, !removed && seq > p.from.Seq && (p.until.Seq == 0 || seq <= p.until.Seq):
+		i, l := slices.Index(sp.accounts, p.key), p.lives[sp.id]
+		if l == nil && !p.follows(sp.parts[0].seqs[i], out.account.expired(sp)) {
+			continue
+		}
+		if l == nil || l.held() == 0 || !l.is(sp, i) {
 			return damaged("a hold differs from its entries, or has none")
 		}
+		held[sp.id] = true
 	}
 	for id, l := range p.lives {
 		if l.held() > 0 && !held[id] {
@@ -162,6 +161,12 @@ func (p *proof) checkHolds(out *sight) error {
 		}
 	}
 	return out.checkEnds()
+}
+
+// follows reports whether the pass follows a spend with a hold that entry seq began. Prune may have
+// removed that entry if the hold has expired.
+func (p *proof) follows(seq int64, expired bool) bool {
+	return seq > p.from.Seq && (p.until.Seq == 0 || seq <= p.until.Seq) && !(expired && seq < p.first)
 }
 
 // checkEnds compares the ends of the account with its holds.
