@@ -58,6 +58,21 @@ func TestVerifyFindsStaleSpends(t *testing.T) {
 	}
 }
 
+// TestVerifyExpiredHold: a hold that the ledger has lost is missed, also when it has expired and is out of
+// the figures: no entry has ended it.
+func TestVerifyExpiredHold(t *testing.T) {
+	l := newTestLedger(t)
+	b := budgets(t, l, spend.Rolling("window", cents(1000), 2*day))
+	l.changed = func(c *ledger.Changes) { c.Opened = nil }
+	hold(t, b, "held", 100, time.Hour)
+	l.changed = nil
+	l.now = l.now.Add(day)
+	charge(t, b, "later", 1)
+	if err := b.Verify(t.Context(), "a"); !errors.Is(err, store.ErrCorrupt) {
+		t.Errorf("%v; want ErrCorrupt", err)
+	}
+}
+
 // TestVerifyBesideCallers: an account is sound while others decide on it and prune it, between the pages
 // that Verify reads.
 func TestVerifyBesideCallers(t *testing.T) {
