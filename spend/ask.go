@@ -80,7 +80,7 @@ func (b *Budgets) Verify(ctx context.Context, account string) (err error) {
 // account, of any budget. An account that is gone without a trace cannot be found: one whose entries Prune has
 // removed, and that has no open hold.
 func (b *Budgets) VerifyAll(ctx context.Context) (accounts int, err error) {
-	c := b.begin(ctx, "verify")
+	c := b.begin(ctx, "verify_all")
 	defer c.end(&err)
 	if l, ok := b.decider.Ledger.(ledger.StrayFinder); ok {
 		if err := l.Strays(c.ctx); err != nil {

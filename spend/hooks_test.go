@@ -239,8 +239,8 @@ func TestHooksHearEveryFailure(t *testing.T) {
 					args = append(args, arg)
 				}
 				name := v.Type().Method(i).Name
-				if name == "Prune" && tc.err == nil {
-					continue // Prune has no request
+				if (name == "Prune" || name == "VerifyAll") && tc.err == nil {
+					continue // they have no request
 				}
 				ends = nil
 				if list := method.Call(args)[0]; list.Type().CanSeq2() {
