@@ -13,7 +13,7 @@ import (
 	"github.com/brimgo/brim/spend/ledger"
 )
 
-// names holds the tables of the ledger. The first holds the working sets, entries and holds of
+// names holds the tables of the ledger. The first holds the names, working sets, entries and holds of
 // accounts, under the keys that codec.go describes. The second holds requests by ID.
 type names struct{ accounts, requests *kv.Table }
 
@@ -57,10 +57,79 @@ func (n *names) create(tx *bbolt.Tx) error {
 type buckets struct {
 	accounts, requests *txTable
 	dropped            [][]byte // keys of accounts that jobs have dropped
+	numbers            map[string]int64
+	keys               map[int64]string
+	last               int64 // the largest number of an account; 0 until one is new
 }
 
 func (n *names) in(tx *kv.Tx) *buckets {
-	return &buckets{accounts: &txTable{tx, n.accounts}, requests: &txTable{tx, n.requests}}
+	return &buckets{
+		accounts: &txTable{tx, n.accounts}, requests: &txTable{tx, n.requests},
+		numbers: make(map[string]int64), keys: make(map[int64]string),
+	}
+}
+
+// number returns the number of the account with that key, or 0, which no account has.
+func (b *buckets) number(key string) (int64, error) {
+	if n := b.numbers[key]; n != 0 {
+		return n, nil
+	}
+	v, err := b.accounts.get(nameKey(key))
+	if v == nil || err != nil {
+		return 0, err
+	}
+	n, err := decodeNumber(v)
+	if err == nil {
+		b.numbers[key] = n
+	}
+	return n, err
+}
+
+// key returns the key of the account with that number.
+func (b *buckets) key(n int64) (string, error) {
+	if key, known := b.keys[n]; known {
+		return key, nil
+	}
+	v, err := b.accounts.get(prefix(n, ofKey))
+	if err != nil {
+		return "", err
+	}
+	key, err := decodeName(v)
+	if err == nil {
+		b.keys[n] = key
+	}
+	return key, err
+}
+
+// name gives an account its key.
+func (b *buckets) name(n int64, key string) {
+	b.numbers[key], b.keys[n] = n, key
+	b.accounts.put(nameKey(key), encodeNumber(n))
+	b.accounts.put(prefix(n, ofKey), encodeName(key))
+}
+
+// assign returns the number of the account with that key, which may be new.
+func (b *buckets) assign(key string) (int64, error) {
+	n, err := b.number(key)
+	if n != 0 || err != nil {
+		return n, err
+	}
+	if b.last == 0 {
+		c, err := b.accounts.descend([]byte{ofNumber}, []byte{ofNumber + 1})
+		if err != nil {
+			return 0, err
+		}
+		k, _, err := c.next()
+		if err != nil {
+			return 0, err
+		}
+		if k != nil {
+			b.last = numberAt(k[1:])
+		}
+	}
+	b.last++
+	b.name(b.last, key)
+	return b.last, nil
 }
 
 // decide decides jobs, and puts their changes into the transaction. own are the errors of jobs that
@@ -105,7 +174,11 @@ func (b *buckets) dropping(job *ledger.Job) *ledger.Job {
 
 // drop appends the keys of an account's entries up to a time, and those of their dates.
 func (b *buckets) drop(keys [][]byte, d ledger.Drop) ([][]byte, error) {
-	start := prefix(d.Account, ofEntries)
+	n, err := b.number(d.Account)
+	if err != nil {
+		return nil, err
+	}
+	start := prefix(n, ofEntries)
 	c, err := b.accounts.ascend(start, start)
 	for err == nil {
 		var k, v []byte
@@ -113,11 +186,11 @@ func (b *buckets) drop(keys [][]byte, d ledger.Drop) ([][]byte, error) {
 			break
 		}
 		var e ledger.Entry
-		if e, err = decodeEntry(k, v); err != nil {
+		if e, err = decodeEntry(d.Account, k, v); err != nil {
 			break
 		}
 		if keys = append(keys, k); e.Part != e.Seq {
-			keys = append(keys, entryKey(e.Account, ofDates, e.Dated, e.Seq))
+			keys = append(keys, entryKey(n, ofDates, e.Dated, e.Seq))
 		}
 	}
 	return keys, err
@@ -130,38 +203,49 @@ func (b *buckets) apply(c *ledger.Changes) (err error) {
 			err = b.accounts.tx.Delete(b.accounts.t, string(key))
 		}
 	}
+	numberOf := func(account string) (n int64) {
+		if err == nil {
+			n, err = b.assign(account)
+		}
+		return n
+	}
 	for _, key := range b.dropped {
 		remove(key)
 	}
 	for i := range c.Accounts {
 		a := &c.Accounts[i]
-		b.accounts.put(prefix(a.Key, ofState), encodeAccount(a))
+		b.accounts.put(prefix(numberOf(a.Key), ofState), encodeAccount(a))
 	}
 	for i := range c.Entries {
 		e := &c.Entries[i]
-		b.accounts.put(entryKey(e.Account, ofEntries, e.At, e.Seq), encodeEntry(e))
+		n := numberOf(e.Account)
+		b.accounts.put(entryKey(n, ofEntries, e.At, e.Seq), encodeEntry(e))
 		if e.Part != e.Seq {
 			at := newEncoder()
 			at.Int(e.At)
-			b.accounts.put(entryKey(e.Account, ofDates, e.Dated, e.Seq), at)
+			b.accounts.put(entryKey(n, ofDates, e.Dated, e.Seq), at)
 		}
 	}
 	for _, list := range [...][]ledger.Request{c.Requests, c.Spends, c.Replaced} {
 		for i := range list {
-			b.requests.put([]byte(list[i].ID), encodeRequest(&list[i]))
+			var accounts []int64
+			for _, key := range list[i].Accounts {
+				accounts = append(accounts, numberOf(key))
+			}
+			b.requests.put([]byte(list[i].ID), encodeRequest(&list[i], accounts))
 		}
 	}
 	for _, h := range c.Opened {
-		b.accounts.put(holdKey(h), newEncoder())
+		b.accounts.put(holdKey(numberOf(h.Account), h), newEncoder())
 	}
 	for _, h := range c.Closed {
-		remove(holdKey(h))
+		remove(holdKey(numberOf(h.Account), h))
 	}
 	return err
 }
 
-func holdKey(h ledger.Hold) []byte {
-	return append(number(prefix(h.Account, ofHolds), h.Expires), h.SpendID...)
+func holdKey(account int64, h ledger.Hold) []byte {
+	return append(number(prefix(account, ofHolds), h.Expires), h.SpendID...)
 }
 
 // txTable is a table in a transaction. A damaged value is empty, and no value is.

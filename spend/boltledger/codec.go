@@ -8,23 +8,59 @@ import (
 )
 
 // The first byte of every value.
-const format = 2
+const format = 3
 
 func newEncoder() *book.Encoder { return book.NewEncoder(format) }
 
 // open begins to decode a value, which is empty if it was damaged. An error names its kind.
 func open(kind string, value []byte) *book.Decoder { return book.NewDecoder(kind, format, value) }
 
-// The keys of an account are its name, a NUL, which is in no name, one of these letters, and
-// numbers that sort as bytes. The working set sorts after the newest entry, so a decision mostly
-// changes one page.
+// The table of accounts has two kinds of keys. A name leads to the number of its account, which stands
+// for the account everywhere else, so a new name is a change of two values.
+const (
+	ofName   = 'a' // name: the number of the account
+	ofNumber = 'n' // number, letter ...
+)
+
+// The keys under the number of an account go on with one of these letters, and numbers that sort as
+// bytes. The working set sorts after the newest entry, so a decision mostly changes one page.
 const (
 	ofDates   = 'd' // date, number of a correction: the time of the correction
 	ofEntries = 'e' // time, number: an entry
+	ofKey     = 'k' // the name
 	ofState   = 's' // the working set
 	ofHolds   = 't' // expiry, ID: an empty value
 	ofNone    = 'z' // sorts after all keys of an account
 )
+
+// numbered is the size of the key of an account's part.
+const numbered = 10
+
+func nameKey(account string) []byte { return append([]byte{ofName}, account...) }
+
+func encodeNumber(n int64) *book.Encoder {
+	e := newEncoder()
+	e.Int(n)
+	return e
+}
+
+func decodeNumber(value []byte) (int64, error) {
+	d := open("the name of an account", value)
+	n := d.Int()
+	return n, d.End()
+}
+
+func encodeName(name string) *book.Encoder {
+	e := newEncoder()
+	e.String(name)
+	return e
+}
+
+func decodeName(value []byte) (string, error) {
+	d := open("the name of an account", value)
+	name := d.String()
+	return name, d.End()
+}
 
 // decodeDate reads the time of a correction.
 func decodeDate(value []byte) (at int64, err error) {
@@ -38,7 +74,9 @@ func checkHold(value []byte) error {
 	return open("a hold", value).End()
 }
 
-func prefix(account string, letter byte) []byte { return append([]byte(account), 0, letter) }
+func prefix(account int64, letter byte) []byte {
+	return append(number([]byte{ofNumber}, account), letter)
+}
 
 // number appends v to key so that keys sort by v.
 func number(key []byte, v int64) []byte {
@@ -47,7 +85,7 @@ func number(key []byte, v int64) []byte {
 
 func numberAt(key []byte) int64 { return int64(binary.BigEndian.Uint64(key) ^ 1<<63) }
 
-func entryKey(account string, letter byte, at, seq int64) []byte {
+func entryKey(account int64, letter byte, at, seq int64) []byte {
 	return number(number(prefix(account, letter), at), seq)
 }
 
@@ -66,23 +104,29 @@ func decodeAccount(name string, value []byte) (ledger.Account, error) {
 	return a, d.End()
 }
 
-func encodeRequest(r *ledger.Request) *book.Encoder {
+// encodeRequest writes a request whose accounts have these numbers.
+func encodeRequest(r *ledger.Request, accounts []int64) *book.Encoder {
 	e := newEncoder()
 	e.Int(r.At)
-	e.Strings(r.Accounts)
+	e.Int(int64(len(accounts)))
+	for _, n := range accounts {
+		e.Int(n)
+	}
 	e.Bytes(r.Content)
 	e.Bytes(r.Answer)
 	e.Bytes(r.Spend)
 	return e
 }
 
-func decodeRequest(key, value []byte) (*ledger.Request, error) {
+// decodeRequest reads a request, and the numbers of its accounts.
+func decodeRequest(key, value []byte) (r *ledger.Request, accounts []int64, err error) {
 	d := open("a request", value)
-	r := &ledger.Request{
-		ID: string(key), At: d.Int(), Accounts: d.Strings(),
-		Content: d.Bytes(), Answer: d.Bytes(), Spend: d.Bytes(),
+	r = &ledger.Request{ID: string(key), At: d.Int()}
+	for range d.Count() {
+		accounts = append(accounts, d.Int())
 	}
-	return r, d.End()
+	r.Content, r.Answer, r.Spend = d.Bytes(), d.Bytes(), d.Bytes()
+	return r, accounts, d.End()
 }
 
 func encodeEntry(n *ledger.Entry) *book.Encoder {
@@ -107,18 +151,16 @@ func encodeEntry(n *ledger.Entry) *book.Encoder {
 	return e
 }
 
-// decodeEntry reads an entry. The key ends with its time and its number, and begins with its
-// account.
-func decodeEntry(key, value []byte) (ledger.Entry, error) {
+// decodeEntry reads an entry of an account. The key ends with its time and its number.
+func decodeEntry(account string, key, value []byte) (ledger.Entry, error) {
 	d := open("an entry", value)
-	end := len(key) - 18
-	if end < 0 {
-		d.Damaged("the key of an entry is too short")
+	if len(key) != numbered+16 {
+		d.Damaged("the key of an entry has %d bytes", len(key))
 	}
 	if d.Err != nil {
 		return ledger.Entry{}, d.Err
 	}
-	e := ledger.Entry{Account: string(key[:end]), At: numberAt(key[end+2:]), Seq: numberAt(key[end+10:])}
+	e := ledger.Entry{Account: account, At: numberAt(key[numbered:]), Seq: numberAt(key[numbered+8:])}
 	e.Dated, e.Kind, e.RequestID, e.SpendID, e.Currency = d.Int(), d.String(), d.String(), d.String(), d.String()
 	for _, v := range [...]*int64{&e.SpendAmount, &e.Part, &e.Amount, &e.Asked, &e.Least, &e.TTL, &e.Used, &e.Held, &e.Count, &e.Expires, &e.Pending} {
 		*v = d.Int()

@@ -14,18 +14,18 @@ import (
 // FuzzValue decodes arbitrary values as each kind. A value is damage, or its content survives an
 // encoding.
 func FuzzValue(f *testing.F) {
-	key := entryKey("cards/a", ofEntries, 5, 1)
+	key := entryKey(7, ofEntries, 5, 1)
 	entry := ledger.Entry{
 		Account: "cards/a", Seq: 1, At: 5, Dated: 4, Kind: "capture", RequestID: "r", SpendID: "s", Part: 1,
 		Amount: math.MaxInt64, Asked: 8, Least: 7, TTL: 6, Currency: "EUR", Used: 3, Held: -3, Count: 1, Expires: 99, Pending: -1,
 		Tags: map[string]string{"a": "1", "b": ""}, Refused: []string{"month"},
 	}
 	request := ledger.Request{
-		ID: string(key), At: -1, Accounts: []string{"cards/a", "team/b"},
+		ID: string(key), At: -1,
 		Content: []byte{1}, Answer: []byte{2, 3}, Spend: []byte{4},
 	}
 	account := ledger.Account{Key: "cards/a", Rules: []byte("rules"), State: []byte("state")}
-	for _, e := range []*book.Encoder{encodeEntry(&entry), encodeRequest(&request), encodeAccount(&account)} {
+	for _, e := range []*book.Encoder{encodeEntry(&entry), encodeRequest(&request, []int64{7, 8}), encodeAccount(&account), encodeNumber(7), encodeName("cards/a")} {
 		f.Add(key, e.B)
 	}
 	f.Add(key, []byte{format, 255, 255, 255, 255, 15})
@@ -37,11 +37,19 @@ func FuzzValue(f *testing.F) {
 				return encodeAccount(&a).B, err
 			},
 			"request": func(b []byte) ([]byte, error) {
-				r, err := decodeRequest(key, b)
-				return encodeRequest(r).B, err
+				r, accounts, err := decodeRequest(key, b)
+				return encodeRequest(r, accounts).B, err
+			},
+			"number": func(b []byte) ([]byte, error) {
+				n, err := decodeNumber(b)
+				return encodeNumber(n).B, err
+			},
+			"name": func(b []byte) ([]byte, error) {
+				name, err := decodeName(b)
+				return encodeName(name).B, err
 			},
 			"entry": func(b []byte) ([]byte, error) {
-				e, err := decodeEntry(key, b)
+				e, err := decodeEntry("cards/a", key, b)
 				return encodeEntry(&e).B, err
 			},
 		} {

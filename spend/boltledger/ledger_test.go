@@ -245,6 +245,9 @@ func TestDamage(t *testing.T) {
 	fails(t, "PruneRequests", err, store.ErrCorrupt)
 }
 
+// stateKey is the key of the working set of the account that was the n-th one to be created.
+func stateKey(n byte) []byte { return []byte{'n', 0x80, 0, 0, 0, 0, 0, 0, n, 's'} }
+
 // TestDamagedAccountFailsAlone: a damaged account fails its own decisions. Decisions of other
 // accounts in the same batch go on, and so does PruneRequests.
 func TestDamagedAccountFailsAlone(t *testing.T) {
@@ -254,7 +257,7 @@ func TestDamagedAccountFailsAlone(t *testing.T) {
 		must(t, l.Decide(ctx, charge(account, "first-"+account)))
 	}
 	err := db.Update(func(tx *bbolt.Tx) error {
-		return errors.Join(tx.Bucket([]byte("spend.accounts")).Put([]byte("b\x00s"), []byte("nonsense")),
+		return errors.Join(tx.Bucket([]byte("spend.accounts")).Put(stateKey(2), []byte("nonsense")),
 			tx.Bucket([]byte("spend.requests")).Put([]byte("first-c"), []byte("nonsense")))
 	})
 	must(t, err)
@@ -292,7 +295,7 @@ func TestDamagedAccountFailsAlone(t *testing.T) {
 		t.Error(err)
 	}
 	for _, change := range []func(tx *bbolt.Tx) error{
-		func(tx *bbolt.Tx) error { return tx.Bucket([]byte("spend.accounts")).Delete([]byte("a\x00s")) },
+		func(tx *bbolt.Tx) error { return tx.Bucket([]byte("spend.accounts")).Delete(stateKey(1)) },
 		func(tx *bbolt.Tx) error { return tx.DeleteBucket([]byte("spend.requests")) },
 	} {
 		must(t, db.Update(change))

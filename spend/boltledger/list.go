@@ -3,10 +3,12 @@ package boltledger
 import (
 	"bytes"
 	"context"
+	"errors"
 	"strings"
 	"time"
 
 	"github.com/brimgo/brim/spend/ledger"
+	"github.com/brimgo/brim/store"
 )
 
 // reads are the calls of a ledger that change nothing. over runs a function on all decisions so far.
@@ -44,10 +46,14 @@ func (r reads) Accounts(
 
 // history lists entries in descending order of their numbers, beginning below before.
 func (b *buckets) history(account string, before ledger.Position, limit int) (list []ledger.Entry, err error) {
-	start := prefix(account, ofEntries)
-	end := prefix(account, ofEntries+1)
+	n, err := b.number(account)
+	if err != nil {
+		return nil, err
+	}
+	start := prefix(n, ofEntries)
+	end := prefix(n, ofEntries+1)
 	if before.Seq != 0 {
-		end = entryKey(account, ofEntries, before.At, before.Seq)
+		end = entryKey(n, ofEntries, before.At, before.Seq)
 	}
 	c, err := b.accounts.descend(start, end)
 	for err == nil && len(list) < limit {
@@ -56,7 +62,7 @@ func (b *buckets) history(account string, before ledger.Position, limit int) (li
 			break
 		}
 		var e ledger.Entry
-		if e, err = decodeEntry(k, v); err == nil {
+		if e, err = decodeEntry(account, k, v); err == nil {
 			list = append(list, e)
 		}
 	}
@@ -66,45 +72,30 @@ func (b *buckets) history(account string, before ledger.Position, limit int) (li
 	return list, nil
 }
 
-// next returns the first account whose name is not less than from; ok is false if there is none.
-func (b *buckets) next(from []byte) (account string, ok bool, err error) {
-	c, err := b.accounts.ascend(nil, from)
-	if err != nil {
-		return "", false, err
-	}
-	k, _, err := c.next()
-	end := bytes.IndexByte(k, 0)
-	if err != nil || end < 0 {
-		return "", false, err
-	}
-	return string(k[:end]), true, nil
-}
-
 // listPage is the number of accounts at which a list of those that are due looks in one transaction.
 const listPage = 1024
 
 // list lists accounts whose names begin with start and are greater than after. A damaged one may be
 // due, and one without a working set is damaged.
 func (b *buckets) list(start, after string, due int64, limit int) (list []string, next string, err error) {
-	from := []byte(start)
-	if after >= start && after != "" {
-		from = prefix(after, ofNone)
-	}
-	for n := 0; len(list) < limit && (due == 0 || n < listPage); n++ {
-		account, ok, err := b.next(from)
-		if err != nil {
+	c, err := b.accounts.ascend(nameKey(start), nameKey(max(start, after)))
+	for n := 0; err == nil && len(list) < limit && (due == 0 || n < listPage); n++ {
+		var k []byte
+		if k, _, err = c.next(); k == nil || err != nil {
+			return list, "", err
+		}
+		if next = string(k[1:]); next == after {
+			continue
+		}
+		a, err := b.Account(next)
+		if err != nil && !errors.Is(err, store.ErrCorrupt) {
 			return nil, "", err
 		}
-		if !ok || !strings.HasPrefix(account, start) {
-			return list, "", nil
-		}
-		from, next = prefix(account, ofNone), account
-		a, err := b.Account(account)
 		if due == 0 || err != nil || a.Due != 0 && a.Due <= due {
-			list = append(list, account)
+			list = append(list, next)
 		}
 	}
-	return list, next, nil
+	return list, next, err
 }
 
 // prunePage is the number of keys that one transaction of PruneRequests looks at, and pruneBatch that of
@@ -117,21 +108,24 @@ const (
 // held adds the IDs of the requests with an open hold, from a key on. The next call goes on from next,
 // which is nil at the end.
 func (b *buckets) held(ids map[string]bool, from []byte) (next []byte, err error) {
+	if len(from) == 0 {
+		from = []byte{ofNumber}
+	}
 	c, err := b.accounts.ascend(nil, from)
 	for n := 0; err == nil && n < prunePage; n++ {
 		var k []byte
 		if k, _, err = c.next(); k == nil || err != nil {
 			return nil, err
 		}
-		account, _, _ := bytes.Cut(k, []byte{0})
-		switch start := prefix(string(account), ofHolds); {
+		account := numberAt(k[1:])
+		switch start := prefix(account, ofHolds); {
 		case bytes.HasPrefix(k, start):
 			ids[string(k[len(start)+8:])], from = true, append(k, 0)
 			continue
 		case bytes.Compare(k, start) < 0:
 			from = start
 		default:
-			from = prefix(string(account), ofNone)
+			from = prefix(account, ofNone)
 		}
 		c, err = b.accounts.ascend(nil, from)
 	}
@@ -152,7 +146,10 @@ func (b *buckets) old(
 		if after != nil && bytes.Equal(k, after) {
 			continue
 		}
-		r, derr := decodeRequest(k, v)
+		r, derr := b.request(k, v)
+		if derr != nil && !errors.Is(derr, store.ErrCorrupt) {
+			return nil, nil, derr
+		}
 		if derr == nil && r.At < before && !held[r.ID] && strings.HasPrefix(r.Accounts[0], prefix) {
 			ids = append(ids, k)
 		}
@@ -175,7 +172,7 @@ func (b *buckets) forget(t *task) (removed int64, err error) {
 		if value == nil {
 			continue
 		}
-		if r, err := decodeRequest(id, value); err == nil && r.At < t.before {
+		if r, _, err := decodeRequest(id, value); err == nil && r.At < t.before {
 			if err := b.requests.tx.Delete(b.requests.t, string(id)); err != nil {
 				return 0, err
 			}

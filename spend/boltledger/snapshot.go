@@ -13,7 +13,11 @@ func (b *buckets) Locked(string) bool { return true }
 
 // Account returns a working set. A missing account has no State.
 func (b *buckets) Account(key string) (ledger.Account, error) {
-	v, err := b.accounts.get(prefix(key, ofState))
+	n, err := b.number(key)
+	if n == 0 || err != nil {
+		return ledger.Account{Key: key}, err
+	}
+	v, err := b.accounts.get(prefix(n, ofState))
 	if v == nil || err != nil {
 		return ledger.Account{Key: key}, err
 	}
@@ -26,7 +30,21 @@ func (b *buckets) Request(id string) (*ledger.Request, error) {
 	if v == nil || err != nil {
 		return nil, err
 	}
-	return decodeRequest([]byte(id), v)
+	return b.request([]byte(id), v)
+}
+
+// request reads a request, with the keys that its accounts have.
+func (b *buckets) request(key, value []byte) (*ledger.Request, error) {
+	r, accounts, err := decodeRequest(key, value)
+	for _, n := range accounts {
+		if err != nil {
+			return nil, err
+		}
+		var name string
+		name, err = b.key(n)
+		r.Accounts = append(r.Accounts, name)
+	}
+	return r, err
 }
 
 // placeCursor is a cursor over an account's entries by time, or over its corrections by date.
@@ -40,7 +58,7 @@ type placeCursor struct {
 }
 
 // walk returns a cursor at the first key after a place.
-func (b *buckets) walk(account string, letter byte, after ledger.Place) *placeCursor {
+func (b *buckets) walk(account int64, letter byte, after ledger.Place) *placeCursor {
 	start := prefix(account, letter)
 	c, err := b.accounts.ascend(start, entryKey(account, letter, after.Dated, after.Seq))
 	w := &placeCursor{c: c, start: start, err: err}
@@ -65,7 +83,11 @@ func (w *placeCursor) step() {
 func (b *buckets) Entries(
 	account string, after ledger.Place, upto int64, limit int,
 ) (page []ledger.Entry, through ledger.Place, err error) {
-	entries, dates := b.walk(account, ofEntries, after), b.walk(account, ofDates, after)
+	n, err := b.number(account)
+	if err != nil {
+		return nil, through, err
+	}
+	entries, dates := b.walk(n, ofEntries, after), b.walk(n, ofDates, after)
 	for {
 		next := entries.next
 		if dates.next.Compare(next) < 0 {
@@ -82,7 +104,7 @@ func (b *buckets) Entries(
 		}
 		through = next
 		if entries.next == next {
-			e, err := decodeEntry(entries.k, entries.v)
+			e, err := decodeEntry(account, entries.k, entries.v)
 			if err != nil {
 				return nil, next, err
 			}
@@ -92,7 +114,7 @@ func (b *buckets) Entries(
 			entries.step()
 		}
 		if dates.next == next {
-			e, err := b.correction(account, next, dates.v)
+			e, err := b.correction(account, n, next, dates.v)
 			if err != nil {
 				return nil, next, err
 			}
@@ -103,30 +125,33 @@ func (b *buckets) Entries(
 }
 
 // correction reads the correction at a place, by the value under its date.
-func (b *buckets) correction(account string, place ledger.Place, value []byte) (ledger.Entry, error) {
+func (b *buckets) correction(account string, n int64, place ledger.Place, value []byte) (ledger.Entry, error) {
 	at, err := decodeDate(value)
 	if err != nil {
 		return ledger.Entry{}, err
 	}
-	key := entryKey(account, ofEntries, at, place.Seq)
+	key := entryKey(n, ofEntries, at, place.Seq)
 	v, err := b.accounts.get(key)
 	if err != nil {
 		return ledger.Entry{}, err
 	}
-	return decodeEntry(key, v)
+	return decodeEntry(account, key, v)
 }
 
 // Since lists entries by number.
 func (b *buckets) Since(account string, after ledger.Position, limit int) (list []ledger.Entry, err error) {
-	start := prefix(account, ofEntries)
-	c, err := b.accounts.ascend(start, entryKey(account, ofEntries, after.At, after.Seq))
+	n, err := b.number(account)
+	if err != nil {
+		return nil, err
+	}
+	c, err := b.accounts.ascend(prefix(n, ofEntries), entryKey(n, ofEntries, after.At, after.Seq))
 	for err == nil && len(list) < limit {
 		var k, v []byte
 		if k, v, err = c.next(); k == nil || err != nil {
 			break
 		}
 		var e ledger.Entry
-		if e, err = decodeEntry(k, v); err == nil && e.Seq > after.Seq {
+		if e, err = decodeEntry(account, k, v); err == nil && e.Seq > after.Seq {
 			list = append(list, e)
 		}
 	}
@@ -137,11 +162,14 @@ func (b *buckets) Since(account string, after ledger.Position, limit int) (list 
 func (b *buckets) Open(
 	account string, after ledger.Hold, upto int64, limit int,
 ) (open []ledger.Hold, next int64, err error) {
-	start := prefix(account, ofHolds)
+	n, err := b.number(account)
+	if err != nil {
+		return nil, 0, err
+	}
+	start := prefix(n, ofHolds)
 	from := start
 	if after.Expires != 0 {
-		after.Account = account
-		from = append(holdKey(after), 0)
+		from = append(holdKey(n, after), 0)
 	}
 	c, err := b.accounts.ascend(start, from)
 	for err == nil {
