@@ -38,12 +38,11 @@ func (b *Budgets) Remaining(ctx context.Context, account string) (_ []Usage, err
 	if err != nil {
 		return nil, err
 	}
-	usages, err := b.decider.Remaining(c.ctx, key)
-	var list []Usage
-	for i := range usages {
-		list = append(list, newUsage(key, &usages[i]))
+	answer, err := b.decider.Remaining(c.ctx, key)
+	if err != nil {
+		return nil, err
 	}
-	return list, err
+	return newDecision(&answer).Remaining, nil
 }
 
 // Verify proves all that the ledger has of an account, and changes nothing. A difference is

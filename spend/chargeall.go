@@ -6,7 +6,6 @@ import (
 
 	"github.com/brimgo/brim/spend/internal/decide"
 	"github.com/brimgo/brim/spend/internal/figures"
-	"github.com/brimgo/brim/spend/ledger"
 )
 
 // Answer is the answer to one request of [Budgets.ChargeAll] or [Budgets.AuthorizeAll].
@@ -46,8 +45,7 @@ func (b *Budgets) sendAll(ctx context.Context, method, kind string, requests []R
 	c := b.begin(ctx, method)
 	defer c.end(&first)
 	answers := make([]Answer, len(requests))
-	var jobs []*ledger.Job
-	var outs []*decide.Outcome
+	var acts []*decide.Action
 	var at []int // in requests
 	for i, r := range requests {
 		act, err := b.charging(kind, r, nil)
@@ -55,15 +53,13 @@ func (b *Budgets) sendAll(ctx context.Context, method, kind string, requests []R
 			answers[i].Err, first = err, cmp.Or(first, err)
 			continue
 		}
-		job, out := b.decider.Job(act)
-		jobs, outs, at = append(jobs, job), append(outs, out), append(at, i)
+		acts, at = append(acts, act), append(at, i)
 	}
-	for k, err := range b.decider.Ledger.DecideAll(c.ctx, jobs) {
-		if err != nil {
-			answers[at[k]].Err, first = err, cmp.Or(first, err)
-			continue
-		}
-		answers[at[k]].Decision = c.decided(outs[k])
+	outs, errs := b.decider.DecideAll(c.ctx, acts)
+	for k, err := range errs {
+		a := &answers[at[k]]
+		a.Decision, a.Err = c.decided(outs[k], err)
+		first = cmp.Or(first, err)
 	}
 	return answers
 }

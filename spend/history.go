@@ -23,7 +23,7 @@ type Entry struct {
 	At    time.Time `json:"at"`
 	Dated time.Time `json:"dated"`
 	// Kind is spend, record, authorize, increase, decrease, extend, capture, release, void, expire,
-	// refund, reverse, credit, decline, limits, freeze, unfreeze, mend, cancel or forget.
+	// refund, reverse, credit, decline, limits, plan, freeze, unfreeze, mend, move, cancel or forget.
 	Kind string `json:"kind"`
 	// RequestID is the ID of the request that caused the entry. For an expiry it is the ID of the
 	// authorized request, for a cancellation that of the canceled request, and for a forgotten rule
@@ -107,7 +107,7 @@ func (b *Budgets) entries(ctx context.Context, key string, before Entry, limit i
 		}
 		for left := limit; left > 0; {
 			n := min(historyPage, left)
-			entries, err := b.decider.Ledger.History(ctx, key, at, n)
+			entries, err := b.decider.History(ctx, key, at, n)
 			if err != nil {
 				yield(Entry{}, err)
 				return

@@ -151,17 +151,11 @@ func iterate[T any](
 	}
 }
 
-// decide lets the ledger decide act, and calls the hooks.
-func (b *Budgets) decide(c *call, act *decide.Action) (Decision, error) {
-	job, out := b.decider.Job(act)
-	if err := b.decider.Ledger.Decide(c.ctx, job); err != nil {
+// decided calls the hooks for a decision, and returns it, or the error.
+func (c *call) decided(out *decide.Outcome, err error) (Decision, error) {
+	if err != nil {
 		return Decision{}, err
 	}
-	return c.decided(out), nil
-}
-
-// decided calls the hooks for a decision, and returns it.
-func (c *call) decided(out *decide.Outcome) Decision {
 	d := newDecision(&out.Answer)
 	for _, h := range c.hooks {
 		if h.Decision != nil {
@@ -170,7 +164,7 @@ func (c *call) decided(out *decide.Outcome) Decision {
 	}
 	c.held(out.Holds)
 	c.ahead = max(c.ahead, out.Ahead)
-	return d
+	return d, nil
 }
 
 // held calls the hooks for changes of holds.

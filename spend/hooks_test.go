@@ -194,6 +194,7 @@ func TestHooksHearEveryFailure(t *testing.T) {
 		spend.LimitsRequest{ID: "1", Account: "card", Limits: []spend.RuleLimit{{Rule: "ever", Amount: eur}}},
 		spend.FreezeRequest{ID: "1", Account: "card", Reason: "lost"},
 		spend.PlanRequest{ID: "1", Account: "card"},
+		spend.MoveRequest{ID: "1", Account: "card", To: "other", Reason: "replaced"},
 		"card", (*spend.HistoryOptions)(nil), (*spend.ExportOptions)(nil),
 	}
 	wrong := []any{

@@ -74,7 +74,7 @@ func (b *Budgets) SetLimits(ctx context.Context, r LimitsRequest) (_ Decision, e
 		act.Tags[l.Rule] = limit.Text()
 	}
 	b.decider.Seal(act)
-	return b.decide(&c, act)
+	return c.decided(b.decider.Decide(c.ctx, act))
 }
 
 // check returns an error if no budget could allow the limit.
@@ -135,21 +135,27 @@ func (b *Budgets) Unfreeze(ctx context.Context, r FreezeRequest) (Decision, erro
 func (b *Budgets) sendFreeze(ctx context.Context, kind string, r FreezeRequest) (_ Decision, err error) {
 	c := b.begin(ctx, kind)
 	defer c.end(&err)
-	if kind != figures.KindUnfreeze && r.Reason == "" {
-		return Decision{}, requestErr("a %s needs a reason", kind)
-	}
 	act, err := b.newUpkeep(kind, r.ID, r.Account)
+	if err == nil {
+		err = because(act, r.Reason)
+	}
 	if err != nil {
 		return Decision{}, err
 	}
-	if err := checkReason(r.Reason); err != nil {
-		return Decision{}, err
-	}
-	if r.Reason != "" {
-		act.Tags = map[string]string{"reason": r.Reason}
-	}
 	b.decider.Seal(act)
-	return b.decide(&c, act)
+	return c.decided(b.decider.Decide(c.ctx, act))
+}
+
+// because gives the action its reason.
+func because(act *decide.Action, reason string) error {
+	if reason == "" {
+		if act.Kind == figures.KindUnfreeze {
+			return nil
+		}
+		return requestErr("a %s needs a reason", act.Kind)
+	}
+	act.Tags = map[string]string{"reason": reason}
+	return checkReason(reason)
 }
 
 func checkReason(reason string) error {
@@ -169,6 +175,46 @@ func (b *Budgets) newUpkeep(kind, id, account string) (*decide.Action, error) {
 		return nil, err
 	}
 	return &decide.Action{Kind: kind, ID: id, Keys: []string{key}, Currency: b.main.Currency}, nil
+}
+
+// MoveRequest gives an account another name, by [Budgets.MoveAccount].
+type MoveRequest struct {
+	ID      string // of this request
+	Account string // in the main budget
+	To      string // the new name, in the main budget
+	Reason  string // 1 to 256 bytes of UTF-8 without control characters
+}
+
+// MoveAccount gives an account another name: a card is replaced, or a person's data is erased. All
+// that the ledger has of the account goes on under the new name as if it had always been there: its
+// figures, entries, requests and holds, its own limits, its plan, and a freeze.
+//
+// Requests that arrive under the old name afterwards are decided on the account, and questions are
+// answered from it: a retry, a charge that was in flight, a cancellation. For that the ledger keeps a
+// SHA-256 of the old name, and nothing else of it. [Budgets.Prune] removes the digest after
+// [Options.KeepIDs]; from then on a request under the old name begins a new account.
+//
+// An account that was never used, and a new name that another account has, or has had within KeepIDs,
+// are [ErrRequest]. An account may move again, also back to a name that it had. The ledger keeps an entry of
+// kind move, whose Tags have the reason. Retries and other errors are those of [Budgets.Charge].
+func (b *Budgets) MoveAccount(ctx context.Context, r MoveRequest) (_ Decision, err error) {
+	c := b.begin(ctx, "move_account")
+	defer c.end(&err)
+	act, err := b.newUpkeep(figures.KindMove, r.ID, r.Account)
+	if err != nil {
+		return Decision{}, err
+	}
+	if act.To, err = b.key(r.To); err != nil {
+		return Decision{}, err
+	}
+	if r.To == r.Account {
+		return Decision{}, requestErr("To is the name that the account has")
+	}
+	if err := because(act, r.Reason); err != nil {
+		return Decision{}, err
+	}
+	b.decider.Seal(act)
+	return c.decided(b.decider.Decide(c.ctx, act))
 }
 
 // PlanRequest gives an account the rules of a plan, by [Budgets.SetPlan].
@@ -199,7 +245,7 @@ func (b *Budgets) SetPlan(ctx context.Context, r PlanRequest) (_ Decision, err e
 	}
 	act.Tags = map[string]string{decide.PlanTag: r.Plan}
 	b.decider.Seal(act)
-	return b.decide(&c, act)
+	return c.decided(b.decider.Decide(c.ctx, act))
 }
 
 // Plan returns the plan of an account, or the empty string for the rules of the budget. It writes

@@ -3,7 +3,6 @@ package spend
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -298,7 +297,7 @@ func (b *Budgets) sendCharge(ctx context.Context, kind string, r Request, least 
 	if err != nil {
 		return Decision{}, err
 	}
-	return b.decide(&c, act)
+	return c.decided(b.decider.Decide(c.ctx, act))
 }
 
 // charging checks r, and returns the action that the ledger decides.
@@ -477,7 +476,7 @@ func (b *Budgets) sendFollowUp(ctx context.Context, act decide.Action, amount Mo
 		return Decision{}, err
 	}
 	b.decider.Seal(&act)
-	return b.decide(&c, &act)
+	return c.decided(b.decider.Decide(c.ctx, &act))
 }
 
 // setAmount checks the amount of a request about an earlier spend, and gives it to the action.
@@ -553,11 +552,5 @@ func (b *Budgets) Cancel(ctx context.Context, id, account string) (_ Decision, e
 		return Decision{}, err
 	}
 	act.SpendID = id
-	for range 3 { // the accounts of a spend never change, so the second attempt locks all of them
-		var d Decision
-		if d, err = b.decide(&c, act); !errors.Is(err, decide.ErrAuthorizing) {
-			return d, err
-		}
-	}
-	return Decision{}, fmt.Errorf("spend: %w: the request is being decided; cancel it again", store.ErrUnavailable)
+	return c.decided(b.decider.Decide(c.ctx, act))
 }

@@ -135,14 +135,19 @@ func (b *buckets) assign(key string) (int64, error) {
 // decide decides jobs, and puts their changes into the transaction. own are the errors of jobs that
 // fail alone, each a jobError.
 func (b *buckets) decide(jobs []*ledger.Job, now int64) (own []error, err error) {
-	own = make([]error, len(jobs))
-	batch := book.NewBatch(b, now)
-	for i, job := range jobs {
-		if err := batch.Run(b.dropping(job)); err != nil {
-			own[i] = jobError{err}
+	for len(own) < len(jobs) && err == nil {
+		batch := book.NewBatch(b, now)
+		for len(own) < len(jobs) && !batch.Moves() {
+			var failed error
+			if err := batch.Run(b.dropping(jobs[len(own)])); err != nil {
+				failed = jobError{err}
+			}
+			own = append(own, failed)
 		}
+		err = b.apply(batch.Changes())
+		b.dropped = nil
 	}
-	return own, b.apply(batch.Changes())
+	return own, err
 }
 
 // view runs a job and drops its changes. The error of the job itself is a jobError.
@@ -240,6 +245,12 @@ func (b *buckets) apply(c *ledger.Changes) (err error) {
 	}
 	for _, h := range c.Closed {
 		remove(holdKey(numberOf(h.Account), h))
+	}
+	for _, m := range c.Moved {
+		n := numberOf(m.From)
+		remove(nameKey(m.From))
+		delete(b.numbers, m.From)
+		b.name(n, m.To)
 	}
 	return err
 }

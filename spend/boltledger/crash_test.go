@@ -28,10 +28,11 @@ import (
 
 // childEnv names an environment variable. Its value is the path of a file and the number of the
 // first request to send. If it is set, this test binary runs child instead of the tests. With
-// cancelEnv it runs cancelingChild, and the number is that of a round.
+// cancelEnv it runs cancelingChild, with moveEnv movingChild, and the number is that of a round.
 const (
 	childEnv  = "BRIM_BOLTLEDGER_TEST_CHILD"
 	cancelEnv = "BRIM_BOLTLEDGER_TEST_CANCEL"
+	moveEnv   = "BRIM_BOLTLEDGER_TEST_MOVE"
 	// linesEnv has the number of lines after which child kills itself, and the delay in
 	// nanoseconds.
 	linesEnv = "BRIM_BOLTLEDGER_TEST_LINES"
@@ -39,7 +40,7 @@ const (
 
 func TestMain(m *testing.M) {
 	kv.DefaultSegment = 16 << 10 // segments of the write-ahead log fill soon, and a large batch does not fit in one
-	for env, run := range map[string]func(path, number string) error{childEnv: child, cancelEnv: cancelingChild} {
+	for env, run := range map[string]func(path, number string) error{childEnv: child, cancelEnv: cancelingChild, moveEnv: movingChild} {
 		if v := os.Getenv(env); v != "" {
 			path, number, _ := strings.Cut(v, " ")
 			if err := run(path, number); err != nil {
@@ -256,6 +257,57 @@ func TestCancelAfterKill(t *testing.T) {
 	}
 	t.Logf("the programs were killed before %d decisions, between %d and their cancellations, and after %d of these", never, open, canceled)
 	if never == 0 || open == 0 || canceled == 0 {
+		t.Error("the test has not tested much")
+	}
+}
+
+// movingChild charges and moves an account until it is killed.
+func movingChild(path, number string) error {
+	round, err := strconv.Atoi(number)
+	if err != nil {
+		return err
+	}
+	_, l, err := openBoth(path, &bolt.Options{NoVerify: true})
+	if err != nil {
+		return err
+	}
+	b, err := spendload.Movers(l)
+	if err != nil {
+		return err
+	}
+	spendload.MoveUntilKilled(b, round)
+	return nil
+}
+
+// TestMoveAfterKill kills a program that charges an account and moves it. The account has moved wholly or
+// not at all, each time, and no charge is lost or has begun another account.
+func TestMoveAfterKill(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short leaves out the kills")
+	}
+	path := filepath.Join(t.TempDir(), "spend.db")
+	r := rand.New(rand.NewPCG(spendload.Seed(t), 7))
+	charges, move := int64(0), 0
+	for round := range seed.Attempts(10, 100) {
+		untilKilled(t, r, moveEnv, fmt.Sprint(path, " ", round), false, func(line string) {
+			if line == "c" {
+				charges++
+			} else if _, err := fmt.Sscan(line, new(string), &move); err != nil {
+				t.Fatalf("the program printed %q", line)
+			}
+		})
+		if charges == 0 {
+			continue
+		}
+		s, l, err := openBoth(path, nil)
+		must(t, err)
+		b, err := spendload.Movers(l)
+		must(t, err)
+		spendload.Moved(t, l, b, charges, move)
+		must(t, errors.Join(l.Close(), s.Close()))
+	}
+	t.Logf("%d charges and the move to card %d were answered", charges, move)
+	if charges == 0 || move == 0 {
 		t.Error("the test has not tested much")
 	}
 }

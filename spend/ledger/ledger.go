@@ -141,7 +141,13 @@ type Changes struct {
 	Opened   []Hold    // to create, of accounts in Accounts
 	Closed   []Hold    // to delete, of accounts in Accounts
 	Drop     []Drop    // entries to delete
+	Moved    []Move    // accounts that get another key, after all else is stored
 }
+
+// Move gives an account another key, of which the ledger has no account. From then on, the account, its
+// entries, holds and requests are those of the new key, as if it had always been theirs, and the ledger
+// keeps the old key nowhere. The job has both keys in its Accounts.
+type Move struct{ From, To string }
 
 // Account is a working set.
 type Account struct {
@@ -163,7 +169,7 @@ type Watch struct{ After, Width int64 }
 type Request struct {
 	ID       string
 	At       int64    // of the decision
-	Accounts []string // keys of its accounts; PruneRequests compares the first with the prefix
+	Accounts []string // present keys of its accounts; PruneRequests compares the first with the prefix
 	Content  []byte   // digest of the request
 	Answer   []byte   // opaque
 	Spend    []byte   // the spend that it began, opaque; nil if it began none

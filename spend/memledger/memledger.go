@@ -44,7 +44,7 @@ type memory struct {
 	closed   bool
 	accounts map[string]*account
 	keys     btree.Set[string] // of accounts
-	requests map[string]*ledger.Request
+	requests map[string]*request
 	held     map[string]int // the number of open holds of a request, if there are any
 }
 
@@ -57,6 +57,12 @@ type account struct {
 	dropped     int            // entries before them whose memory is not free yet
 	corrections []ledger.Place // of the entries that count at another date than their own, in that order
 	holds       *btree.BTreeG[ledger.Hold]
+}
+
+// request is a request with its accounts, whose keys may change.
+type request struct {
+	*ledger.Request
+	accounts []*account
 }
 
 func newAccount() *account {
@@ -73,7 +79,7 @@ func New(o *Options) ledger.Ledger {
 		clock:    clock.New(clock.Options{Source: o.Clock, MaxSkew: store.DefaultMaxSkew}),
 		lock:     make(chan struct{}, 1),
 		accounts: make(map[string]*account),
-		requests: make(map[string]*ledger.Request),
+		requests: make(map[string]*request),
 		held:     make(map[string]int),
 	}
 }
@@ -135,13 +141,7 @@ func (l *memory) View(ctx context.Context, job *ledger.Job) error {
 // apply stores changes.
 func (l *memory) apply(c *ledger.Changes) {
 	for i := range c.Accounts {
-		a := l.accounts[c.Accounts[i].Key]
-		if a == nil {
-			a = newAccount()
-			l.accounts[c.Accounts[i].Key] = a
-			l.keys.Insert(c.Accounts[i].Key)
-		}
-		a.Account = c.Accounts[i]
+		l.account(c.Accounts[i].Key).Account = c.Accounts[i]
 	}
 	for i := range c.Entries {
 		e := &c.Entries[i]
@@ -154,7 +154,11 @@ func (l *memory) apply(c *ledger.Changes) {
 	}
 	for _, list := range [...][]ledger.Request{c.Requests, c.Spends, c.Replaced} {
 		for i := range list {
-			l.requests[list[i].ID] = &list[i]
+			r := &request{Request: &list[i]}
+			for _, key := range r.Accounts {
+				r.accounts = append(r.accounts, l.account(key))
+			}
+			l.requests[r.ID] = r
 		}
 	}
 	for _, h := range c.Opened {
@@ -169,6 +173,34 @@ func (l *memory) apply(c *ledger.Changes) {
 	}
 	for _, d := range c.Drop {
 		l.accounts[d.Account].drop(d.At)
+	}
+	for _, m := range c.Moved {
+		l.move(m)
+	}
+}
+
+// account returns the account with a key, which may be new.
+func (l *memory) account(key string) *account {
+	a := l.accounts[key]
+	if a == nil {
+		a = newAccount()
+		a.Key = key
+		l.accounts[key] = a
+		l.keys.Insert(key)
+	}
+	return a
+}
+
+// move gives an account another key. Holds and requests have that of their account.
+func (l *memory) move(m ledger.Move) {
+	a := l.accounts[m.From]
+	delete(l.accounts, m.From)
+	l.keys.Delete(m.From)
+	l.accounts[m.To] = a
+	l.keys.Insert(m.To)
+	a.Key = m.To
+	for i := range a.entries {
+		a.entries[i].Account = m.To
 	}
 }
 
@@ -274,11 +306,11 @@ func (l *memory) PruneRequests(ctx context.Context, prefix string, before int64)
 		defer pace.Worked(time.Now())
 		for range requestsPage {
 			var id string
-			var r *ledger.Request
+			var r *request
 			if id, r, more = next(); !more {
 				break
 			}
-			if r.At < before && strings.HasPrefix(r.Accounts[0], prefix) && l.held[id] == 0 {
+			if r.At < before && strings.HasPrefix(r.accounts[0].Key, prefix) && l.held[id] == 0 {
 				delete(l.requests, id)
 				n++
 			}

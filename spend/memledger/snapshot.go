@@ -2,6 +2,7 @@ package memledger
 
 import (
 	"math"
+	"slices"
 
 	"github.com/brimgo/brim/spend/internal/book"
 	"github.com/brimgo/brim/spend/ledger"
@@ -21,7 +22,19 @@ func (l *memory) Account(key string) (ledger.Account, error) {
 }
 
 // Request returns the answer to an ID, or nil.
-func (l *memory) Request(id string) (*ledger.Request, error) { return l.requests[id], nil }
+func (l *memory) Request(id string) (*ledger.Request, error) {
+	r := l.requests[id]
+	if r == nil {
+		return nil, nil
+	}
+	for i, a := range r.accounts {
+		if a.Key != r.Accounts[i] { // it has moved
+			r.Accounts = slices.Clone(r.Accounts)
+			r.Accounts[i] = a.Key
+		}
+	}
+	return r.Request, nil
+}
 
 // Entries walks the entries and the corrections of their dates side by side, at most limit of each.
 func (l *memory) Entries(
@@ -101,6 +114,7 @@ func (l *memory) Open(
 			next = h.Expires
 			return false
 		}
+		h.Account = key
 		open = append(open, h)
 		return true
 	})

@@ -93,6 +93,11 @@ func (r *rows) decideFree(ctx context.Context, requests []*jobRequest) error {
 	for i := range errs {
 		free[i].Out = errs[i]
 	}
+	if err == nil {
+		for _, request := range free[len(errs):] {
+			request.Err = pgrun.ErrHeld // a job before it has moved an account
+		}
+	}
 	return err
 }
 
@@ -108,22 +113,30 @@ func (r *rows) held(job *ledger.Job) bool {
 	return slices.ContainsFunc(locked, func(key string) bool { return r.ids[key] == 0 })
 }
 
-// decide decides jobs in the caller's transaction.
-func (r *rows) decide(ctx context.Context, jobs []*ledger.Job) (errs []error, err error) {
-	if err := r.read(ctx, jobs, true); err != nil {
-		return nil, err
+// decideIn decides jobs in the caller's transaction.
+func (l *Ledger) decideIn(ctx context.Context, q pgrun.Queryer, jobs []*ledger.Job) (errs []error, err error) {
+	for len(errs) < len(jobs) {
+		r, rest := l.newRows(q, false), jobs[len(errs):]
+		if err := r.read(ctx, rest, true); err != nil {
+			return errs, err
+		}
+		own, err := r.run(ctx, rest)
+		if errs = append(errs, own...); err != nil {
+			return errs, err
+		}
 	}
-	return r.run(ctx, jobs)
+	return errs, nil
 }
 
 // run runs the jobs one after the other, each on the changes of those before it, and stores the
-// changes of all. errs are the jobs' own errors. With read, a decision takes two round trips, and
-// more only where an account is new or a job asks for rows that were not read ahead.
+// changes of all. errs are the jobs' own errors. A job that moves an account is the last one: errs
+// ends with it. With read, a decision takes two round trips, and more only where an account is new or
+// a job asks for rows that were not read ahead.
 func (r *rows) run(ctx context.Context, jobs []*ledger.Job) (errs []error, err error) {
 	batch := r.batch()
-	errs = make([]error, len(jobs))
-	for i, job := range jobs {
-		if errs[i] = batch.Run(job); r.failed != nil {
+	for i := 0; i < len(jobs) && !batch.Moves(); i++ {
+		errs = append(errs, batch.Run(jobs[i]))
+		if r.failed != nil {
 			return nil, r.failed
 		}
 	}

@@ -91,6 +91,9 @@ func (r *rows) read(ctx context.Context, jobs []*ledger.Job, lock bool) error {
 		out = &pgx.Batch{}
 		out.Queue(sql["create"], keys)
 		r.missing = append(r.missing, keys...)
+		for _, key := range keys { // a job looks whether an account has moved that is missing
+			r.requests[book.FormerID(key)] = nil
+		}
 		r.queue(out, keys, nil, lock)
 		if err := r.send(out); err != nil {
 			return err

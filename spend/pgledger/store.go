@@ -46,11 +46,14 @@ func (r *rows) store(ctx context.Context, c *ledger.Changes) error {
 	if out.Len() == 0 && r.durable {
 		out.Queue(r.l.sql["durable"])
 	}
-	if r.own && out.Len() == 0 {
+	if r.own && out.Len() == 0 && len(c.Moved) == 0 {
 		out.Queue("ROLLBACK")
 		return r.q.SendBatch(ctx, out).Close()
 	}
 	queue("unused", len(r.missing), column(r.missing, func(key *string) int64 { return r.ids[*key] }))
+	for _, m := range c.Moved {
+		queue("rename", 1, r.ids[m.From], m.To)
+	}
 	switch {
 	case r.own:
 		pgrun.QueueCommit(out)

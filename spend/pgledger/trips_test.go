@@ -140,6 +140,15 @@ func TestRoundTrips(t *testing.T) {
 			})
 			return answers[2].Decision, cmp.Or(answers[0].Err, answers[1].Err, answers[2].Err)
 		}, []string{read, "save append answer COMMIT"}},
+		{"move", func(ctx context.Context) (spend.Decision, error) {
+			return b.MoveAccount(ctx, spend.MoveRequest{ID: "12", Account: "7", To: "9", Reason: "lost"})
+		}, []string{read, "create take requests watched", "requests", "save append answer unused rename COMMIT"}},
+		{"first charge under the old name", func(ctx context.Context) (spend.Decision, error) {
+			return b.Charge(ctx, spend.Request{ID: "13", Account: "7", Amount: euros(1)})
+		}, []string{read, "create take requests watched", "ROLLBACK", read, "save append answer COMMIT"}},
+		{"move back", func(ctx context.Context) (spend.Decision, error) {
+			return b.MoveAccount(ctx, spend.MoveRequest{ID: "14", Account: "9", To: "7", Reason: "found"})
+		}, []string{read, "create take requests watched", "requests", "save append answer unused rename COMMIT"}},
 		{"replay", func(ctx context.Context) (spend.Decision, error) {
 			return b.Charge(ctx, spend.Request{ID: "2", Account: "7", Amount: euros(1)})
 		}, []string{read, "ROLLBACK"}},

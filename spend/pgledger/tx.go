@@ -38,7 +38,7 @@ func (j *txLedger) Decide(ctx context.Context, job *ledger.Job) error {
 func (j *txLedger) DecideAll(ctx context.Context, jobs []*ledger.Job) []error {
 	own := make([]error, len(jobs))
 	err := j.within(ctx, "decide", func(ctx context.Context, q pgrun.Queryer) error {
-		errs, err := j.l.newRows(q, false).decide(ctx, jobs)
+		errs, err := j.l.decideIn(ctx, q, jobs)
 		copy(own, errs)
 		if isDuplicate(err) {
 			return fmt.Errorf("%w: another transaction has just used the ID; roll back and decide again",

@@ -182,6 +182,11 @@ func (a *attempt) prepare() error {
 		a.alone, a.do = true, func() { a.frozen[a.Account] = a.Reason }
 	case "limit":
 		return a.limits()
+	case "move": // to a name that is free: the model knows accounts by their first names
+		if _, used := a.last[a.Account]; !used {
+			return spend.ErrRequest
+		}
+		a.alone, a.do = true, func() {}
 	case "mend":
 		top := a.last[a.Account]
 		a.alone, a.do = true, func() {

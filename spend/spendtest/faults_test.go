@@ -57,6 +57,8 @@ const (
 	losesDue              fault = "keeps accounts without the time at which they are due"
 	accountsOfAll         fault = "lists the accounts of all budgets"
 	keepsCanceled         fault = "keeps a request that was canceled"
+	losesMoves            fault = "keeps the key of an account that has moved"
+	losesFormerKeys       fault = "forgets the key that an account had"
 	keepsCanceledTime     fault = "keeps the time of a request that was canceled"
 	neverPrunesIDs        fault = "never prunes IDs"
 	prunesIDsEarly        fault = "prunes IDs too early"
@@ -141,6 +143,10 @@ var broken = []brokenCase{
 	{accountsOfAll, "an export has every entry once"},
 	{keepsCanceled, "cancel"},
 	{keepsCanceled, random},
+	{losesMoves, "a moved account"},
+	{losesFormerKeys, "a moved account"},
+	{losesMoves, random},
+	{losesFormerKeys, random},
 	{keepsCanceledTime, "a canceled ID is kept from its cancellation on"},
 	{neverPrunesIDs, random},
 	{prunesIDsEarly, random},

@@ -77,6 +77,12 @@ func (l *brokenLedger) stored(job *ledger.Job, c *ledger.Changes) *ledger.Change
 		c.Spends = nil
 	case keepsCanceled:
 		c.Replaced = nil
+	case losesMoves:
+		c.Moved = nil
+	case losesFormerKeys:
+		if kind == "move" {
+			c.Requests = c.Requests[:1]
+		}
 	case keepsCanceledTime:
 		for i := range c.Replaced {
 			c.Replaced[i].At -= (80 * days).Microseconds()

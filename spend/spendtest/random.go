@@ -206,7 +206,9 @@ type sequence struct {
 	all      []Rule
 	rules    []Rule // in use: those of all that the last change has left
 	budgets  *spend.Budgets
-	accounts []string
+	accounts []string          // as the model knows them: by their first names
+	names    map[string]string // the present names of accounts
+	formers  map[string]former // by a name that an account had
 	prunes   bool
 	keep     int64 // the lifetime of IDs in a sequence that prunes; 0 in any other
 	sent     []sent
@@ -221,6 +223,7 @@ type sent struct {
 
 func (s *sequence) begin() error {
 	s.accounts = []string{"a", "b"}
+	s.names, s.formers = map[string]string{"a": "a", "b": "b"}, make(map[string]former)
 	s.all = s.someRules()
 	s.rules = slices.Clone(s.all)
 	if err := s.use(); err != nil {
@@ -231,7 +234,7 @@ func (s *sequence) begin() error {
 
 func (s *sequence) end() error {
 	for _, a := range s.accounts {
-		if err := s.budgets.Verify(ctx, a); err != nil {
+		if err := s.budgets.Verify(ctx, s.anyName(a)); err != nil {
 			return err
 		}
 	}
@@ -337,9 +340,12 @@ func (s *sequence) compare() error {
 
 func (s *sequence) compareAll() error {
 	for _, account := range s.accounts {
-		shown, err := s.budgets.Remaining(ctx, account)
+		shown, err := s.budgets.Remaining(ctx, s.anyName(account))
 		if err != nil {
 			return fmt.Errorf("remaining: %w", err)
+		}
+		for i := range shown {
+			s.firstName(&shown[i].Account)
 		}
 		if err := s.model.Remaining(s.of, account, s.clock.now(), shown); err != nil {
 			return err
@@ -355,10 +361,10 @@ func (s *sequence) compareAll() error {
 // request into a transaction that is lost.
 func (s *sequence) send(r Request) (spend.Decision, error) {
 	if s.h.Crash != nil && s.r.IntN(8) == 0 {
-		s.h.Crash(s.t, s.l, func(l ledger.Ledger) { _, _ = r.Send(ctx, s.budgets.With(l)) })
+		s.h.Crash(s.t, s.l, func(l ledger.Ledger) { _, _ = s.byName(r, s.budgets.With(l)) })
 		s.tell("lost")
 	}
-	d, err := r.Send(ctx, s.budgets)
+	d, err := s.byName(r, s.budgets)
 	s.tell("%+v: %t %v", r, d.Approved, err)
 	if err == nil {
 		s.sent = append(s.sent, sent{r, d})
@@ -383,7 +389,7 @@ func (s *sequence) resend(x sent) error {
 		x.request.Tags = maps.Clone(x.request.Tags)
 		delete(x.request.Tags, "trace")
 	}
-	d, err := x.request.Send(ctx, s.budgets)
+	d, err := s.byName(x.request, s.budgets)
 	if err != nil {
 		return fmt.Errorf("retry: %w", err)
 	}

@@ -29,6 +29,7 @@ type Request struct {
 	Limits   []spend.RuleLimit
 	Reason   string
 	Plan     string
+	To       string // of move
 }
 
 // accounts returns the accounts of a request that names some.
@@ -90,6 +91,8 @@ func (r Request) Send(ctx context.Context, b *spend.Budgets) (spend.Decision, er
 		return b.Cancel(ctx, r.ID, r.Account)
 	case "plan":
 		return b.SetPlan(ctx, spend.PlanRequest{ID: r.ID, Account: r.Account, Plan: r.Plan})
+	case "move":
+		return b.MoveAccount(ctx, spend.MoveRequest{ID: r.ID, Account: r.Account, To: r.To, Reason: r.Reason})
 	case "limit":
 		return b.SetLimits(ctx, spend.LimitsRequest{ID: r.ID, Account: r.Account, Limits: r.Limits})
 	}

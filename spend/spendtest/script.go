@@ -63,6 +63,12 @@ func mend(reason string) call {
 	return c
 }
 
+func move(to string) call {
+	c := on("move", 0)
+	c.To, c.Reason = to, "replaced"
+	return c
+}
+
 func plan(name string) call {
 	c := on("plan", 0)
 	c.Plan = name

@@ -15,8 +15,8 @@ var actions = []struct {
 	share int
 	do    func(*sequence) error
 }{
-	{14, func(s *sequence) error { return s.charge("charge") }},
-	{14, func(s *sequence) error { return s.charge("authorize") }},
+	{11, func(s *sequence) error { return s.charge("charge") }},
+	{13, func(s *sequence) error { return s.charge("authorize") }},
 	{4, func(s *sequence) error { return s.charge("record") }},
 	{3, (*sequence).together},
 	{5, (*sequence).upTo},
@@ -31,6 +31,7 @@ var actions = []struct {
 	{5, (*sequence).credit},
 	{2, (*sequence).freeze},
 	{4, (*sequence).setLimit},
+	{4, (*sequence).move},
 	{4, (*sequence).again},
 	{4, (*sequence).change},
 	{3, (*sequence).forget},
@@ -159,7 +160,7 @@ func (s *sequence) charge(method string) error {
 func (s *sequence) able(r Request) error {
 	asked := r
 	asked.Method, asked.Amount = "able", s.scaled(r.Amount)
-	d, err := asked.Send(ctx, s.budgets)
+	d, err := s.byName(asked, s.budgets)
 	if err != nil {
 		return err
 	}
@@ -183,10 +184,11 @@ func (s *sequence) together() error {
 		}
 		requests = append(requests, r)
 		r.Amount = s.scaled(r.Amount)
-		all = append(all, r.money())
+		all = append(all, s.named(r).money())
 	}
 	for i, a := range send(ctx, all) {
 		r := requests[i]
+		s.first(&a.Decision)
 		s.tell("together %+v: %t %v", r, a.Decision.Approved, a.Err)
 		if _, err := s.model.Decide(s.of, r, s.clock.now(), &Answer{a.Decision, a.Err}); err != nil {
 			return fmt.Errorf("%s, sent together with others: %w", r.ID, err)
@@ -214,7 +216,7 @@ func (s *sequence) credit() error {
 	if _, err := s.try(r); err != nil {
 		return err
 	}
-	for e, err := range s.budgets.History(ctx, r.Account, &spend.HistoryOptions{Limit: 1}) {
+	for e, err := range s.budgets.History(ctx, s.anyName(r.Account), &spend.HistoryOptions{Limit: 1}) {
 		if err != nil {
 			return fmt.Errorf("history: %w", err)
 		}
@@ -337,7 +339,7 @@ func (s *sequence) cancel() error {
 		r.Account = k.account
 	}
 	if first, again := s.model.canceled[r.ID]; again {
-		d, err := r.Send(ctx, s.budgets)
+		d, err := s.byName(r, s.budgets)
 		if want := first; err != nil || !d.At.Equal(want.At) || !d.Replayed || !d.Canceled || d.Amount.Minor != want.Amount.Minor {
 			return fmt.Errorf("a second cancel: %+v, %w; want %+v", d, err, want)
 		}

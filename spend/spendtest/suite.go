@@ -49,7 +49,7 @@ func Run(t *testing.T, h Harness) {
 
 // cases returns all cases, each with a name of its own.
 func cases() []testCase {
-	return slices.Concat(ruleCases(), scaleCases(), ledgerCases(), pruneCases(), badInputCases(), raceCases(), cancelCases(), forcedCases(), expiryCases(), crossedCases())
+	return slices.Concat(ruleCases(), scaleCases(), ledgerCases(), pruneCases(), badInputCases(), raceCases(), cancelCases(), forcedCases(), expiryCases(), crossedCases(), moveCases())
 }
 
 // test runs the case on a new ledger.

@@ -147,7 +147,7 @@ func (s *sequence) listed(account string) error {
 		}
 	}
 	slices.Sort(want)
-	holds, err := collect(s.budgets.Holds(ctx, account))
+	holds, err := collect(s.budgets.Holds(ctx, s.anyName(account)))
 	if err != nil {
 		return fmt.Errorf("holds: %w", err)
 	}
@@ -162,7 +162,7 @@ func (s *sequence) listed(account string) error {
 	if !slices.Equal(got, want) {
 		return fmt.Errorf("holds of account %s: %q; want %q", account, got, want)
 	}
-	limits, err := s.budgets.Limits(ctx, account)
+	limits, err := s.budgets.Limits(ctx, s.anyName(account))
 	if err != nil {
 		return fmt.Errorf("limits: %w", err)
 	}
@@ -218,6 +218,7 @@ func (s *sequence) exported() error {
 		if err != nil {
 			return fmt.Errorf("export: %w", err)
 		}
+		s.firstName(&e.Account)
 		if at := e.At.UnixMicro(); at <= s.model.gone[e.Name] {
 			return fmt.Errorf("export: entry %d of account %s is left; Prune must have removed it", e.Seq, e.Name)
 		} else if at > s.model.pruned[e.Name] {
@@ -293,7 +294,7 @@ func (s *sequence) prune() error {
 		}
 		return gone
 	})
-	if gone := int64(len(ids)); done.Requests != gone {
+	if gone := int64(len(ids)) + s.pruneNames(now); done.Requests != gone {
 		return fmt.Errorf("prune has removed %d IDs; want %d", done.Requests, gone)
 	}
 	s.sent = left

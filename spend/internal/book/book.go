@@ -37,7 +37,7 @@ type Batch struct {
 	// The changes of all jobs, each account and request once, in the order of their first change.
 	keys    []string       // of accounts
 	ids     []string       // of requests
-	changes ledger.Changes // Entries and Drop
+	changes ledger.Changes // Entries, Drop and Moved
 }
 
 // account is an account with the changes of jobs.
@@ -76,7 +76,7 @@ func NewBatch(stored Reader, now int64) *Batch {
 
 // Run runs a job, and adds its changes to the batch. If Run returns an error, which is that of the
 // job, nothing of the job is in the batch. A job cannot replace an account or a spend that cannot be
-// read.
+// read. A job that moves an account is the last one of its batch.
 func (b *Batch) Run(job *ledger.Job) error {
 	c, err := job.Run(b)
 	if c == nil || err != nil {
@@ -131,6 +131,7 @@ func (b *Batch) add(c *ledger.Changes, spends []ledger.Request) {
 		}
 	}
 	b.changes.Drop = append(b.changes.Drop, c.Drop...)
+	b.changes.Moved = append(b.changes.Moved, c.Moved...)
 }
 
 func put(set *map[ledger.Hold]bool, h ledger.Hold) {
@@ -183,6 +184,9 @@ func (b *Batch) Changes() *ledger.Changes {
 	}
 	return &c
 }
+
+// Moves reports whether a job has moved an account.
+func (b *Batch) Moves() bool { return len(b.changes.Moved) > 0 }
 
 // Now returns the time of all decisions of the batch.
 func (b *Batch) Now() int64 { return b.now }

@@ -20,6 +20,7 @@ type Action struct {
 	ID        string
 	SpendID   string   // of the spend to change; empty for a new spend
 	Keys      []string // accounts of a new spend; the first is Request.Account
+	To        string   // key that the account of a move gets
 	Amount    int64
 	Least     int64 // of UpTo or Increase; otherwise 0
 	Currency  string
@@ -79,7 +80,7 @@ func (d *Decider) Seal(act *Action) {
 	}
 }
 
-// repeats reports whether a request with this content was the same. A request without a TTL means
+// repeats reports whether a request with this content was the same, but for its accounts. A request without a TTL means
 // the default, which may have been another one when the request was sent first.
 func (act *Action) repeats(content []byte) bool {
 	return bytes.Equal(content, act.Content) || act.TTL == 0 && bytes.HasPrefix(content, act.Content[:digestSize])
@@ -88,8 +89,8 @@ func (act *Action) repeats(content []byte) bool {
 // digestSize is the number of bytes of a digest.
 const digestSize = 16
 
-// Digest identifies the meaning of the request, but for the lifetime of its hold: the order of Also
-// and tags without a value change nothing.
+// Digest identifies the meaning of the request, but for its accounts, which may move, and the lifetime
+// of its hold. Tags without a value change nothing.
 func (act *Action) Digest() []byte {
 	b := make([]byte, 0, 256)
 	part := func(s string) {
@@ -109,11 +110,8 @@ func (act *Action) Digest() []byte {
 	if act.Least > 0 {
 		part(fmt.Sprint("least ", act.Least))
 	}
-	if len(act.Keys) > 0 {
-		part(act.Keys[0]) // Account
-		for _, key := range slices.Sorted(slices.Values(act.Keys[1:])) {
-			part(key)
-		}
+	if act.To != "" {
+		part("to " + act.To)
 	}
 	for _, tag := range slices.Sorted(maps.Keys(act.Tags)) {
 		if act.Tags[tag] != "" && !slices.Contains(act.Varying, tag) {

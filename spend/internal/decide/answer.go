@@ -56,6 +56,7 @@ var canceledContent = []byte(figures.KindCancel)
 func isCanceled(r *ledger.Request) bool { return bytes.Equal(r.Content, canceledContent) }
 
 // encodeCanceled returns the answer to a cancellation with that to the prior request, if it was declined.
+// The cancellation is stored with the accounts of the prior request, by which both answers name theirs.
 func encodeCanceled(answer []byte, prior *ledger.Request) []byte {
 	of := ledger.Request{}
 	if prior != nil && prior.Spend == nil {
@@ -64,7 +65,6 @@ func encodeCanceled(answer []byte, prior *ledger.Request) []byte {
 	}
 	e := newEncoder()
 	e.Bytes(answer)
-	e.Strings(of.Accounts)
 	e.Int(of.At)
 	e.Bytes(of.Answer)
 	return e.B
@@ -74,11 +74,11 @@ func encodeCanceled(answer []byte, prior *ledger.Request) []byte {
 func decodeCanceled(r *ledger.Request) (out Answer, err error) {
 	d := openAnswer(r)
 	of := ledger.Request{At: r.At, Accounts: r.Accounts, Answer: d.Bytes()}
-	prior := ledger.Request{Accounts: d.Strings(), At: d.Int(), Answer: d.Bytes()}
+	prior := ledger.Request{Accounts: r.Accounts, At: d.Int(), Answer: d.Bytes()}
 	if err = d.End(); err == nil {
 		out, err = readAnswer(&of, book.NewDecoder(ofAnswer, format, of.Answer))
 	}
-	if err == nil && len(prior.Accounts) > 0 {
+	if err == nil && len(prior.Answer) > 0 {
 		out.Before = new(Answer)
 		*out.Before, err = readAnswer(&prior, book.NewDecoder(ofAnswer, format, prior.Answer))
 	}

@@ -16,6 +16,7 @@ import (
 type attempt struct {
 	group
 	act    *Action
+	named  []string        // keys of the accounts that the action names, as far as it is known where they have moved
 	moved  money.Money     // by the request; zero if it is declined
 	spend  *spend          // the spend that the action begins or changes; nil if the action was declined
 	begins bool            // the action begins the spend
@@ -46,7 +47,13 @@ func (t *attempt) run(out *Outcome) (*ledger.Changes, error) {
 	}
 	out.Amount = t.moved
 	t.cross(&out.Answer, t.upkeeps())
-	c := t.changes(&out.Answer)
+	c, err := t.changes(&out.Answer)
+	if err != nil {
+		return nil, err
+	}
+	if t.act.Kind == figures.KindMove {
+		out.Accounts = []string{t.act.To}
+	}
 	out.Canceled = t.act.Kind == figures.KindCancel
 	if t.decider.Holds {
 		for _, a := range t.accounts {
@@ -63,7 +70,7 @@ func (t *attempt) known(prior *ledger.Request, out *Outcome) (done bool, err err
 	case t.act.Kind == figures.KindCancel:
 		return t.canceled(prior, out)
 	case isCanceled(prior) && t.act.moves():
-		sp, err := decodeSpend(prior.ID, prior.Accounts, prior.Spend)
+		sp, err := spendOf(prior)
 		if err != nil {
 			return false, err
 		}
@@ -71,9 +78,18 @@ func (t *attempt) known(prior *ledger.Request, out *Outcome) (done bool, err err
 			t.prior = prior
 			return false, nil
 		}
-	case isCanceled(prior), t.act.repeats(prior.Content):
+	case isCanceled(prior):
 	default:
-		return false, fmt.Errorf("spend: %w; a new request needs a new ID; Budgets.Get tells the decision about this one", ErrIDReused)
+		same := t.act.repeats(prior.Content)
+		if same && len(t.named) > 0 {
+			same, err = t.about(t.named, prior.Accounts)
+		}
+		if err != nil {
+			return false, err
+		}
+		if !same {
+			return false, fmt.Errorf("spend: %w; a new request needs a new ID; Budgets.Get tells the decision about this one", ErrIDReused)
+		}
 	}
 	*out = Outcome{}
 	out.Answer, err = replay(prior)
@@ -93,7 +109,7 @@ func (t *attempt) apply() error {
 	if t.act.Kind == figures.KindPlan {
 		plan = new(t.act.Tags[PlanTag])
 	}
-	if err := t.enter(t.act.Keys, plan); err != nil {
+	if err := t.enter(t.named, plan); err != nil {
 		return err
 	}
 	switch {
@@ -142,7 +158,7 @@ func (t *attempt) follow() error {
 // upkeeps reports whether the action moves no money.
 func (t *attempt) upkeeps() bool {
 	switch t.act.Kind {
-	case figures.KindLimits, figures.KindPlan, figures.KindFreeze, figures.KindUnfreeze, figures.KindMend:
+	case figures.KindLimits, figures.KindPlan, figures.KindFreeze, figures.KindUnfreeze, figures.KindMend, figures.KindMove:
 		return true
 	case figures.KindCancel:
 		return t.spend == nil || t.spend.unborn()
@@ -172,17 +188,12 @@ func (t *attempt) find(id string) error {
 	return nil
 }
 
-// ErrAuthorizing is the error of a spend that was stored after the ledger had locked the accounts.
-var ErrAuthorizing = fmt.Errorf("spend: %w: it is being authorized at this moment", ErrUnknownSpend)
-
 // decodeSpend reads the spend that a request began.
 func (t *attempt) decodeSpend(r *ledger.Request) (err error) {
-	for _, key := range r.Accounts {
-		if !t.snap.Locked(key) {
-			return ErrAuthorizing
-		}
+	if err := t.locked(r.Accounts); err != nil {
+		return err
 	}
-	if t.spend, err = decodeSpend(r.ID, r.Accounts, r.Spend); err == nil {
+	if t.spend, err = spendOf(r); err == nil {
 		t.tags = t.spend.tags
 	}
 	return err
@@ -217,7 +228,7 @@ func (t *attempt) decline(first int64) error {
 }
 
 // changes returns the decision in the form that the ledger stores.
-func (t *attempt) changes(out *Answer) *ledger.Changes {
+func (t *attempt) changes(out *Answer) (*ledger.Changes, error) {
 	c := &ledger.Changes{}
 	for _, a := range t.accounts {
 		for i := range a.added {
@@ -232,6 +243,9 @@ func (t *attempt) changes(out *Answer) *ledger.Changes {
 	switch {
 	case t.act.Kind == figures.KindCancel:
 		r.Content, r.Answer, r.Spend = canceledContent, encodeCanceled(r.Answer, t.prior), t.spend.encode()
+		if t.prior != nil {
+			r.Accounts = t.prior.Accounts
+		}
 	case t.begins:
 		r.Spend = t.spend.encode()
 	case t.spend != nil:
@@ -243,7 +257,10 @@ func (t *attempt) changes(out *Answer) *ledger.Changes {
 	} else {
 		c.Requests = append(c.Requests, r)
 	}
-	return c
+	if t.act.Kind == figures.KindMove {
+		return c, t.move(c, t.now, t.act.To)
+	}
+	return c, nil
 }
 
 // expired reports whether the hold has expired in one of the accounts.

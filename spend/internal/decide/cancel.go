@@ -12,7 +12,11 @@ import (
 // canceled looks at the request with the ID that is to be canceled. It reports whether the answer
 // is in out already.
 func (t *attempt) canceled(prior *ledger.Request, out *Outcome) (done bool, err error) {
-	if prior.Accounts[0] != t.act.Keys[0] {
+	key, err := owner(t.snap, t.named[0])
+	if err != nil {
+		return false, err
+	}
+	if prior.Accounts[0] != key {
 		return false, BadRequest("the request to cancel is of another account")
 	}
 	if isCanceled(prior) {
@@ -31,8 +35,14 @@ func (t *attempt) canceled(prior *ledger.Request, out *Outcome) (done bool, err 
 
 // cancel undoes the spend of the ID, if it began one.
 func (t *attempt) cancel() error {
-	keys := t.act.Keys
-	if t.prior != nil && t.prior.Spend != nil {
+	keys := t.named
+	switch {
+	case t.prior == nil:
+	case t.prior.Spend == nil: // its accounts are stored with the answer
+		if err := t.locked(t.prior.Accounts); err != nil {
+			return err
+		}
+	default:
 		if err := t.decodeSpend(t.prior); err != nil {
 			return err
 		}
@@ -45,7 +55,7 @@ func (t *attempt) cancel() error {
 	if t.spend == nil { // it takes money that is captured all the same
 		a := t.accounts[0]
 		t.spend = &spend{
-			id: t.act.ID, accounts: keys, currency: t.act.Currency, ended: figures.KindCancel,
+			id: t.act.ID, accounts: t.keys(), currency: t.act.Currency, ended: figures.KindCancel,
 			parts: []part{{seqs: []int64{a.seq + 1}, dates: []int64{a.time}}},
 		}
 		return a.add(e)

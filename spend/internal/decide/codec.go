@@ -188,6 +188,22 @@ func besideSpend(id string, accounts []string) uint32 {
 	return e.SumUp(0)
 }
 
+// spendOf reads the spend that a request began. A request that rules of several accounts declined, and
+// that was canceled then, has its spend in the first of them.
+func spendOf(r *ledger.Request) (*spend, error) {
+	accounts := r.Accounts
+	if len(accounts) > 1 && isCanceled(r) {
+		canceled, err := decodeCanceled(r)
+		if err != nil {
+			return nil, err
+		}
+		if canceled.Before != nil {
+			accounts = accounts[:1]
+		}
+	}
+	return decodeSpend(r.ID, accounts, r.Spend)
+}
+
 func decodeSpend(id string, accounts []string, b []byte) (*spend, error) {
 	d := book.NewSealed("a spend", format, b, besideSpend(id, accounts))
 	sp := &spend{

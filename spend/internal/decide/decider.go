@@ -4,6 +4,9 @@
 package decide
 
 import (
+	"context"
+	"errors"
+	"slices"
 	"strings"
 	"time"
 
@@ -97,15 +100,48 @@ type Hold struct {
 	Expired bool
 }
 
-// Job returns the job that decides act, and the place of the outcome, which is valid once the ledger
-// has stored the changes. The place is a variable of the job's own, because the job may still run
-// after the caller's context has ended and the caller has left.
-func (d *Decider) Job(act *Action) (*ledger.Job, *Outcome) {
-	out := new(Outcome)
+// Decide makes the decision about act.
+func (d *Decider) Decide(ctx context.Context, act *Action) (*Outcome, error) {
+	keys := act.Keys
+	for n := 1; ; n++ {
+		job, out := d.job(act, keys)
+		err := d.Ledger.Decide(ctx, job)
+		if err == nil {
+			return out, nil
+		}
+		if keys, err = relock(keys, n, err); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// DecideAll makes decisions in one transaction if the ledger can. There is an outcome or an error for
+// each action.
+func (d *Decider) DecideAll(ctx context.Context, acts []*Action) ([]*Outcome, []error) {
+	jobs, outs := make([]*ledger.Job, len(acts)), make([]*Outcome, len(acts))
+	for i, act := range acts {
+		jobs[i], outs[i] = d.job(act, act.Keys)
+	}
+	errs := d.Ledger.DecideAll(ctx, jobs)
+	for i, err := range errs {
+		if errors.As(err, new(*unlocked)) {
+			outs[i], errs[i] = d.Decide(ctx, acts[i])
+		}
+	}
+	return outs, errs
+}
+
+// job returns the job that decides act about the accounts with these keys, and the place of the outcome, which is valid once the ledger has stored the changes. The place is a variable of the job's
+// own, because the job may still run after the caller's context has ended and the caller has left.
+func (d *Decider) job(act *Action, keys []string) (*ledger.Job, *Outcome) {
+	out, locks := new(Outcome), keys
+	if act.To != "" {
+		locks = append(slices.Clone(keys), act.To)
+	}
 	return &ledger.Job{
-		Accounts: act.Keys, Requests: []string{act.ID}, SpendID: act.SpendID,
+		Accounts: locks, Requests: []string{act.ID}, SpendID: act.SpendID,
 		Run: func(snap ledger.Snapshot) (*ledger.Changes, error) {
-			t := &attempt{group: group{decider: d, snap: snap}, act: act}
+			t := &attempt{group: group{decider: d, snap: snap}, act: act, named: keys}
 			return t.run(out)
 		},
 	}, out

@@ -43,17 +43,13 @@ func (g *group) load(keys []string, plan *string) error {
 	g.clock = g.snap.Now()
 	g.now = g.clock
 	for _, key := range keys {
-		budget, err := g.decider.find(key)
-		if err != nil {
-			return err
-		}
-		a, err := g.decider.loadBare(budget, g.snap, key)
+		a, err := g.loadOne(key)
 		if err != nil {
 			return err
 		}
 		if plan != nil {
-			if a.plan = *plan; budget.Plans[a.plan] == nil {
-				return fmt.Errorf("spend: %w: budget %q has no plan %.64q; add it to Budget.Plans of every process", ErrBudget, budget.Name, a.plan)
+			if a.plan = *plan; a.budget.Plans[a.plan] == nil {
+				return fmt.Errorf("spend: %w: budget %q has no plan %.64q; add it to Budget.Plans of every process", ErrBudget, a.budget.Name, a.plan)
 			}
 		}
 		if err := a.useRules(); err != nil {
@@ -70,6 +66,14 @@ func (g *group) load(keys []string, plan *string) error {
 	}
 	g.note()
 	return nil
+}
+
+// keys returns the keys of the accounts.
+func (g *group) keys() (list []string) {
+	for _, a := range g.accounts {
+		list = append(list, a.key)
+	}
+	return list
 }
 
 // enter loads the accounts for a decision, which ends some of their expired holds.

@@ -89,7 +89,7 @@ func (p *past) held(after ledger.Hold, upto int64, limit int) (held []*spend, ne
 		return nil, 0, err
 	}
 	for _, r := range requests {
-		sp, err := decodeSpend(r.ID, r.Accounts, r.Spend)
+		sp, err := spendOf(&r.Request)
 		if err != nil {
 			return nil, 0, err
 		}

@@ -143,7 +143,7 @@ func (own ownLimits) list(tallies []*figures.Tally, now int64) (list []Limit) {
 	return list
 }
 
-// upkeep carries out SetLimits, SetPlan, Freeze, Unfreeze and Mend. An account has been loaded with
+// upkeep carries out SetLimits, SetPlan, Freeze, Unfreeze, Mend and MoveAccount. An account has been loaded with
 // the rules of its new plan.
 func (t *attempt) upkeep() error {
 	a, tags := t.accounts[0], t.act.Tags
@@ -170,6 +170,10 @@ func (t *attempt) upkeep() error {
 			return err
 		}
 		t.now = a.time
+	case figures.KindMove:
+		if err := t.movable(t.act.To); err != nil {
+			return err
+		}
 	}
 	return a.add(ledger.Entry{Kind: t.act.Kind, RequestID: t.act.ID, Tags: tags})
 }

@@ -28,7 +28,7 @@ func (t *attempt) charge() error {
 			return err
 		}
 	}
-	t.spend = &spend{id: act.ID, accounts: act.Keys, currency: act.Currency, amount: amount, tags: act.Tags}
+	t.spend = &spend{id: act.ID, accounts: t.keys(), currency: act.Currency, amount: amount, tags: act.Tags}
 	if act.Kind != figures.KindAuthorize || amount == 0 {
 		t.spend.counted = true
 		if act.Kind == figures.KindAuthorize {

@@ -49,6 +49,10 @@ var errPruned = errors.New("spend: entries were removed meanwhile")
 
 // Verify compares all that is stored of an account with its entries. A difference is [store.ErrCorrupt].
 func (d *Decider) Verify(ctx context.Context, budget *Budget, key string) error {
+	key, err := d.present(ctx, key)
+	if err != nil {
+		return err
+	}
 	for {
 		p := &proof{Decider: d, budget: budget, key: key, from: mark{Position: ledger.Position{At: minTime}}}
 		if err := p.run(ctx); !errors.Is(err, errPruned) {
@@ -286,6 +290,6 @@ func (p *proof) checkRequest(e *ledger.Entry, out *sight) error {
 	if err := openAnswer(r).Err; err != nil || r.Spend == nil {
 		return err
 	}
-	_, err := decodeSpend(r.ID, r.Accounts, r.Spend)
+	_, err := spendOf(r)
 	return err
 }

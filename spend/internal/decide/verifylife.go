@@ -101,7 +101,7 @@ func (p *proof) checkSpend(r *ledger.Request, l *life, now int64) error {
 		}
 		return nil
 	}
-	sp, err := decodeSpend(r.ID, r.Accounts, r.Spend)
+	sp, err := spendOf(r)
 	if err != nil {
 		return err
 	}

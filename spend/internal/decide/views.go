@@ -12,13 +12,22 @@ import (
 
 // view loads accounts as they are now and calls f. The ledger stores nothing.
 func (d *Decider) view(ctx context.Context, keys []string, tags map[string]string, f func(*group) error) error {
-	return d.Ledger.View(ctx, &ledger.Job{Accounts: keys, Run: func(snap ledger.Snapshot) (*ledger.Changes, error) {
-		g := &group{decider: d, snap: snap, tags: tags}
-		if err := g.load(keys, nil); err != nil {
-			return nil, err
+	for n := 1; ; n++ {
+		about := keys
+		err := d.Ledger.View(ctx, &ledger.Job{Accounts: about, Run: func(snap ledger.Snapshot) (*ledger.Changes, error) {
+			g := &group{decider: d, snap: snap, tags: tags}
+			if err := g.load(about, nil); err != nil {
+				return nil, err
+			}
+			return nil, f(g)
+		}})
+		if err == nil {
+			return nil
 		}
-		return nil, f(g)
-	}})
+		if keys, err = relock(keys, n, err); err != nil {
+			return err
+		}
+	}
 }
 
 // look returns that which f makes of an account as it is now. The ledger may call f more than once,
@@ -56,20 +65,22 @@ func (d *Decider) AbleToAccept(ctx context.Context, act *Action) (Answer, error)
 	return *out, nil
 }
 
-// Remaining returns the figures of an account: of each rule, and of each value with units.
-func (d *Decider) Remaining(ctx context.Context, key string) ([]figures.Usage, error) {
-	return look(ctx, d, key, func(a *account) (list []figures.Usage, err error) {
+// Remaining returns the figures of an account: of each rule, and of each value with units. All are of
+// account 0.
+func (d *Decider) Remaining(ctx context.Context, key string) (Answer, error) {
+	return look(ctx, d, key, func(a *account) (Answer, error) {
+		list := Answer{Accounts: []string{a.key}}
 		for _, rule := range a.tallies {
 			values, err := rule.All(a)
 			if err != nil {
-				return nil, err
+				return Answer{}, err
 			}
 			for _, f := range values {
 				usage := f.Report(a.time)
 				if usage.GrowsAt, err = f.GrowsAt(a); err != nil {
-					return nil, err
+					return Answer{}, err
 				}
-				list = append(list, usage)
+				list.Remaining = append(list.Remaining, Usage{0, usage})
 			}
 		}
 		return list, nil
@@ -197,7 +208,7 @@ func (d *Decider) Get(ctx context.Context, id string) (Answer, *Status, error) {
 // current returns the spend that a request began, by the latest of the ledger's clock and the times of
 // its accounts.
 func current(snap ledger.Snapshot, r *ledger.Request) (*Status, error) {
-	sp, err := decodeSpend(r.ID, r.Accounts, r.Spend)
+	sp, err := spendOf(r)
 	if err != nil {
 		return nil, err
 	}

@@ -44,6 +44,7 @@ const (
 	KindUnfreeze  = "unfreeze"  // the account declines no longer
 	KindForget    = "forget"    // the figures of a retired rule are gone
 	KindMend      = "mend"      // the account goes by the clock again
+	KindMove      = "move"      // the account has another name
 	KindCancel    = "cancel"    // held and used fall by all that a request has moved
 )
 
