@@ -84,6 +84,27 @@ func (a *app) spendFreezeCommand(f *spendFlags, kind string) *cobra.Command {
 	return cmd
 }
 
+func (a *app) spendMoveCommand(f *spendFlags) *cobra.Command {
+	var reason string
+	cmd := newCommand("spend/move")
+	f.addID(cmd)
+	cmd.Flags().StringVar(&reason, "reason", "", "why; the ledger keeps it")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if reason == "" {
+			return usagef("--reason is missing; the ledger keeps it")
+		}
+		return a.withBudget(cmd.Context(), f, true, func(b *spend.Budgets, _ *budgetfile.File) error {
+			r := spend.MoveRequest{ID: f.requestID(), Account: args[0], To: args[1], Reason: reason}
+			d, err := b.MoveAccount(cmd.Context(), r)
+			if err != nil {
+				return err
+			}
+			return a.answerSpend(r.ID, d, "moved")
+		})
+	}
+	return cmd
+}
+
 func (a *app) spendLimitsCommand(f *spendFlags) *cobra.Command {
 	var until string
 	cmd := newCommand("spend/limits")

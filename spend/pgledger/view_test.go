@@ -97,26 +97,3 @@ func TestView(t *testing.T) {
 		}
 	}
 }
-
-// TestRename: another name of an account is one row, as docs/operations.md says.
-func TestRename(t *testing.T) {
-	pool := pgtest.Pool(t)
-	schema := migrated(t)
-	b := cardsAndTeams(t, over(t, pool, &postgres.Options{Schema: schema}))
-	if d, err := b.Authorize(t.Context(), spend.Request{ID: "h", Account: "7", Amount: euros(5)}); err != nil || !d.Approved {
-		t.Fatalf("%+v, %v", d, err)
-	}
-	tag, err := pool.Exec(t.Context(), "UPDATE "+schema+".buckets_accounts SET key = 'cards/erased:1' WHERE key = 'cards/7'")
-	if err != nil || tag.RowsAffected() != 1 {
-		t.Fatal(tag, err)
-	}
-	if d, err := b.Capture(t.Context(), spend.CaptureRequest{ID: "c", HoldID: "h", Amount: euros(3)}); err != nil || !d.Approved {
-		t.Errorf("%+v, %v", d, err)
-	}
-	if err := b.Verify(t.Context(), "erased:1"); err != nil {
-		t.Error(err)
-	}
-	if got, err := b.Get(t.Context(), "h"); err != nil || got.Spend.Captured != euros(3) || got.Spend.Accounts[0].Name != "erased:1" {
-		t.Errorf("%+v, %v", got.Spend, err)
-	}
-}
