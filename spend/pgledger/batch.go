@@ -71,34 +71,41 @@ func (l *Ledger) decideBatch(
 func isDuplicate(err error) bool { return pgrun.IsCode(err, "23505") }
 
 // decideFree decides the jobs of the requests whose rows no other transaction holds, and leaves out
-// the others.
+// the others. The jobs after one that has moved an account are decided on rows that are read anew.
 func (r *rows) decideFree(ctx context.Context, requests []*jobRequest) error {
-	jobs := make([]*ledger.Job, len(requests))
-	for i, request := range requests {
-		jobs[i] = request.In
-	}
-	if err := r.read(ctx, jobs, true); err != nil {
-		return err
-	}
-	free := slices.DeleteFunc(slices.Clone(requests), func(request *jobRequest) bool {
-		if request.Err = nil; r.held(request.In) {
-			request.Err = pgrun.ErrHeld
+	for {
+		jobs := make([]*ledger.Job, len(requests))
+		for i, request := range requests {
+			jobs[i] = request.In
 		}
-		return request.Err != nil
-	})
-	for i, request := range free {
-		jobs[i] = request.In
-	}
-	errs, err := r.run(ctx, jobs[:len(free)])
-	for i := range errs {
-		free[i].Out = errs[i]
-	}
-	if err == nil {
-		for _, request := range free[len(errs):] {
-			request.Err = pgrun.ErrHeld // a job before it has moved an account
+		if err := r.read(ctx, jobs, true); err != nil {
+			return err
 		}
+		free := slices.DeleteFunc(slices.Clone(requests), func(request *jobRequest) bool {
+			if request.Err = nil; r.held(request.In) {
+				request.Err = pgrun.ErrHeld
+			}
+			return request.Err != nil
+		})
+		for i, request := range free {
+			jobs[i] = request.In
+		}
+		errs, err := r.run(ctx, jobs[:len(free)])
+		for i := range errs {
+			free[i].Out = errs[i]
+		}
+		if err != nil || len(errs) == len(free) {
+			return err
+		}
+		requests, r = free[len(errs):], r.next()
 	}
-	return err
+}
+
+// next returns rows of the same transaction that are not read yet.
+func (r *rows) next() *rows {
+	next := r.l.newRows(r.q, r.own)
+	next.lane, next.open = r.lane, true
+	return next
 }
 
 // held reports whether another transaction holds a row of the job.
@@ -115,8 +122,8 @@ func (r *rows) held(job *ledger.Job) bool {
 
 // decideIn decides jobs in the caller's transaction.
 func (l *Ledger) decideIn(ctx context.Context, q pgrun.Queryer, jobs []*ledger.Job) (errs []error, err error) {
-	for len(errs) < len(jobs) {
-		r, rest := l.newRows(q, false), jobs[len(errs):]
+	for r := l.newRows(q, false); len(errs) < len(jobs); r = r.next() {
+		rest := jobs[len(errs):]
 		if err := r.read(ctx, rest, true); err != nil {
 			return errs, err
 		}
@@ -140,5 +147,6 @@ func (r *rows) run(ctx context.Context, jobs []*ledger.Job) (errs []error, err e
 			return nil, r.failed
 		}
 	}
+	r.more = len(errs) < len(jobs)
 	return errs, r.store(ctx, batch.Changes())
 }

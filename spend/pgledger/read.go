@@ -21,6 +21,8 @@ type rows struct {
 	l   *Ledger
 	q   pgrun.Queryer
 	own bool // the ledger begins and ends the transaction; else the transaction is the caller's
+	// Further rows of the transaction were stored before these, and follow.
+	open, more bool
 
 	lane *pgrun.Lane // nil where the transaction is the caller's, or only reads
 
@@ -72,12 +74,13 @@ func (r *rows) read(ctx context.Context, jobs []*ledger.Job, lock bool) error {
 	keys := slices.Sorted(maps.Keys(r.ids))
 	out, sql := &pgx.Batch{}, r.l.sql
 	switch {
+	case r.open:
 	case r.own && lock:
 		pgrun.QueueBegin(out)
 	case r.own:
 		out.Queue("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
 	}
-	if r.own {
+	if r.own && !r.open {
 		out.Queue(sql["plan"], r.lane.LockTimeout(), r.lane.IdleTimeout())
 	}
 	r.queue(out, keys, spends, lock)

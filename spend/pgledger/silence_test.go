@@ -28,6 +28,7 @@ func everyCall(t *testing.T, l ledger.Ledger) map[string]func(context.Context) e
 	if own, ok := l.(*pgledger.Ledger); ok {
 		all["ping"] = own.Ping
 	}
+	all["strays"] = l.(ledger.StrayFinder).Strays
 	all["decide writes"] = func(ctx context.Context) error { return l.Decide(ctx, answer("new", "account")) }
 	b := cardsAndTeams(t, l)
 	all["spend: Charge"] = func(ctx context.Context) error {

@@ -46,7 +46,7 @@ func (r *rows) store(ctx context.Context, c *ledger.Changes) error {
 	if out.Len() == 0 && r.durable {
 		out.Queue(r.l.sql["durable"])
 	}
-	if r.own && out.Len() == 0 && len(c.Moved) == 0 {
+	if r.own && out.Len() == 0 && len(c.Moved) == 0 && !r.open {
 		out.Queue("ROLLBACK")
 		return r.q.SendBatch(ctx, out).Close()
 	}
@@ -55,6 +55,7 @@ func (r *rows) store(ctx context.Context, c *ledger.Changes) error {
 		queue("rename", 1, r.ids[m.From], m.To)
 	}
 	switch {
+	case r.own && r.more: // the rows that follow commit
 	case r.own:
 		pgrun.QueueCommit(out)
 	case out.Len() == 0:

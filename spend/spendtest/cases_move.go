@@ -201,7 +201,7 @@ func moveCases() []testCase {
 			name: "jobs after a move in one call", rules: rules,
 			why: "a ledger that decides several jobs together must know the new key when it decides the next one",
 			steps: []step{charge(1), check(func(s *fixture) {
-				from, to := s.c.name+"/card", s.c.name+"/new"
+				from, to, due := s.c.name+"/card", s.c.name+"/new", int64(77)
 				errs := s.l.DecideAll(ctx, []*ledger.Job{
 					{Accounts: []string{from, to}, Run: func(ledger.Snapshot) (*ledger.Changes, error) {
 						return &ledger.Changes{Moved: []ledger.Move{{From: from, To: to}}}, nil
@@ -214,6 +214,14 @@ func moveCases() []testCase {
 						now, err := snap.Account(to)
 						if err == nil && (old.State != nil || now.State == nil || now.Key != to) {
 							err = fmt.Errorf("the old key has the state %x, and the new one %+v", old.State, now)
+						}
+						now.Due = due
+						return &ledger.Changes{Accounts: []ledger.Account{now}}, err
+					}},
+					{Accounts: []string{to}, Run: func(snap ledger.Snapshot) (*ledger.Changes, error) {
+						now, err := snap.Account(to)
+						if err == nil && now.Due != due {
+							err = fmt.Errorf("the account is due at %d, and not at %d, as the job before has set it", now.Due, due)
 						}
 						return nil, err
 					}},

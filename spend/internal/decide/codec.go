@@ -41,8 +41,8 @@ func sealed(acc ledger.Account, state []byte) ledger.Account {
 	return acc
 }
 
-// resealed returns a stored account of which something beside the state has changed.
-func resealed(acc ledger.Account) ledger.Account {
+// Resealed returns a stored account of which something beside the state has changed.
+func Resealed(acc ledger.Account) ledger.Account {
 	return sealed(acc, slices.Clip(acc.State[:len(acc.State)-book.SealSize]))
 }
 

@@ -178,7 +178,7 @@ func (g *group) move(c *ledger.Changes, at int64, to string) error {
 	}
 	moved := c.Accounts[0]
 	moved.Key = to
-	moved = resealed(moved) // the ledger stores it before it gets its new key
+	moved = Resealed(moved) // the ledger stores it before it gets its new key
 	moved.Key = key
 	c.Accounts[0], c.Moved = moved, append(c.Moved, ledger.Move{From: key, To: to})
 	return err

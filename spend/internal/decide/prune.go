@@ -242,7 +242,7 @@ func (p *pruning) job(key string, most int, out *prunedAccount) *ledger.Job {
 			}
 			stored, err := snap.Account(key)
 			stored.Due = due
-			return &ledger.Changes{Accounts: []ledger.Account{resealed(stored)}}, err
+			return &ledger.Changes{Accounts: []ledger.Account{Resealed(stored)}}, err
 		}
 		var drop []ledger.Drop
 		if n > 0 {
@@ -421,5 +421,5 @@ func (a *account) passTo(last int64) {
 func (a *account) bare(due int64) *ledger.Changes {
 	stored := a.stored()
 	stored.Watch, stored.Due = a.watch, due
-	return &ledger.Changes{Accounts: []ledger.Account{resealed(stored)}, Entries: a.added, Closed: a.closed}
+	return &ledger.Changes{Accounts: []ledger.Account{Resealed(stored)}, Entries: a.added, Closed: a.closed}
 }
