@@ -114,6 +114,32 @@ func ExampleBudgets_SetLimits() {
 	// card:8 false 500.00 EUR
 }
 
+func ExampleBudgets_MoveAccount() {
+	ctx, id := context.Background(), "replaced-1"
+	month := spend.Rolling("month", eur("1000.00"), 30*24*time.Hour)
+	cards, err := spend.New(memledger.New(nil), spend.Budget{Name: "cards", Currency: "EUR", Rules: []spend.Rule{month}}, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	if _, err := cards.Charge(ctx, spend.Request{ID: "r-1", Account: "card:7", Amount: eur("150.00")}); err != nil {
+		log.Fatal(err)
+	}
+	_, err = cards.MoveAccount(ctx, spend.MoveRequest{ID: id, Account: "card:7", To: "card:8", Reason: "reported lost"})
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, card := range []string{"card:7", "card:8"} { // a request under the old name may still come
+		left, err := cards.Remaining(ctx, card)
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(left[0].Name, left[0].Remaining)
+	}
+	// Output:
+	// card:8 850.00 EUR
+	// card:8 850.00 EUR
+}
+
 func ExampleBudgets_SetPlan() {
 	ctx, id := context.Background(), "upgrade-1"
 	budget := spend.Budget{Name: "cards", Currency: "EUR", Rules: []spend.Rule{
