@@ -470,7 +470,6 @@ var spendExchanges = []exchange{
 	{name: "decrease", before: authorized, in: spendOf(decrease, 1)},
 	{name: "extend", before: authorized, in: spendOf(extend, 0)},
 	{name: "refund", before: paid, in: spendOf(refund, 1)},
-	{name: "reverse", before: append(paid, spendOf(refund, 2)...), in: []request{spendRequest{Verb: reverse, Number: 3, Spend: 1, Amount: 1}}},
 	{name: "both", in: []request{spendRequest{Verb: charge, Number: 2, Amount: 3, Shared: true}}},
 	{name: "joined", in: []request{spendRequest{Verb: charge, Number: 2, Amount: 3, Shared: true, Joined: true}}},
 	{name: "credit", before: paid, in: spendOf(credit, 2)},

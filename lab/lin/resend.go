@@ -22,7 +22,7 @@ func (h *played) resend() error {
 // fewer calls of unknown outcome. The answer to a later call with the same request tells whether
 // the request was decided, and how.
 func resolved(calls []*call) []*call {
-	requests, moved := make(map[int]*attempts), make(map[int]bool)
+	requests := make(map[int]*attempts)
 	for _, c := range calls {
 		q, ok := c.in.(spendRequest)
 		if !ok || q.Number == 0 {
@@ -34,12 +34,11 @@ func resolved(calls []*call) []*call {
 			requests[q.Number] = a
 		}
 		a.add(c)
-		moved[q.Number] = moved[q.Number] || q.moves()
 	}
 	var all []*call
 	for _, c := range calls {
 		q, _ := c.in.(spendRequest)
-		if a := requests[q.Number]; a != nil && c.out == nil && !moved[-q.Number] { // else it may be decided twice
+		if a := requests[q.Number]; a != nil && c.out == nil {
 			c = a.resolve(c)
 		}
 		if c != nil {
@@ -82,7 +81,7 @@ func (a *attempts) resolve(c *call) *call {
 	switch {
 	case !answer.Replayed:
 		return nil
-	case a.unknown > 1, answer.Canceled && !answer.Approved: // nobody knows which of them was the first, or the first answer
+	case a.unknown > 1: // nobody knows which of them was the first
 		return c
 	}
 	answer.Replayed = false

@@ -8,7 +8,6 @@ import (
 
 	"github.com/brimgo/brim/lab/internal/history"
 	"github.com/brimgo/brim/spend"
-	"github.com/brimgo/brim/store"
 )
 
 // tens is a budget with 10 units for each rule.
@@ -39,38 +38,6 @@ func replayed(c *call) *call {
 func lost(c *call) *call {
 	c.out = nil
 	return c
-}
-
-// recorded is as charged, of money that has moved.
-func recorded(began, over int64) *call {
-	c := charged(began, over, 5)
-	c.in = spendRequest{Verb: record, Number: 1, Amount: 5}
-	return c
-}
-
-// canceling is a call that cancels request 1, and gives money back.
-func canceling(began, over, amount int64) *call {
-	c := charged(began, over, 0)
-	a, _ := c.out.(spendAnswer)
-	a.Amount, a.Canceled = eur(amount), true
-	c.in, c.out = spendRequest{Verb: charge, Number: 1}.canceled(), a
-	return c
-}
-
-// dead is a call that charges with request 1 after its cancellation.
-func dead(began, over int64) *call {
-	c := charged(began, over, 0)
-	a, _ := replayed(c).out.(spendAnswer)
-	a.Approved, a.Canceled, a.Amount, a.RetryAfter = false, true, spend.Money{}, store.Never
-	c.out = a
-	return c
-}
-
-// voided is a call that voids request 1, which holds nothing.
-func voided(began, over int64) *call {
-	return &call{
-		in: spendRequest{Verb: void, Number: 2, Spend: 1}, out: spendAnswer{Mistake: spend.ErrHoldEnded.Error()}, began: began, over: over,
-	}
 }
 
 // TestResolved: a later call with the same request tells the outcome of a call of unknown outcome,
@@ -134,21 +101,6 @@ func TestResolved(t *testing.T) {
 			"a mistake", "a request that is still wrong was not decided",
 			[]*call{lost(charged(1, 4, 5)), mistaken},
 			0, 1, porcupine.Illegal,
-		},
-		{
-			"canceled", "the first call was decided before the cancellation, or never: the later answer does not tell",
-			[]*call{lost(charged(1, 4, 5)), canceling(5, 6, 5), dead(7, 8)},
-			1, 3, porcupine.Ok,
-		},
-		{
-			"canceled for nothing", "the cancellation has given back what nobody has taken",
-			[]*call{lost(charged(1, 4, 5)), reads(5, 6, 0), canceling(7, 8, 5), dead(9, 10)},
-			1, 4, porcupine.Illegal,
-		},
-		{
-			"canceled twice", "a record takes the place of a cancellation, so the later one does not tell whether there was an earlier one",
-			[]*call{lost(canceling(1, 4, 0)), voided(5, 6), recorded(7, 8), canceling(9, 10, 5)},
-			1, 4, porcupine.Ok,
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -27,7 +27,6 @@ const (
 	void      verb = "void"
 	refund    verb = "refund"
 	reverse   verb = "reverse"
-	cancelID  verb = "cancel"
 	upTo      verb = "upTo"
 	decrease  verb = "decrease"
 	extend    verb = "extend"
@@ -42,7 +41,7 @@ const (
 )
 
 // spendRequest is a call on a ledger. A request with the number of an earlier one is the same
-// request, sent again. The cancellation of a request has its number, below 0.
+// request, sent again.
 type spendRequest struct {
 	Verb    verb
 	Number  int
@@ -53,8 +52,6 @@ type spendRequest struct {
 	Hold    bool  // upTo holds the money
 	Rule    int   // of setLimits
 	Default bool  // setLimits takes the account's own limits away
-	Add     bool  // setLimits adds the amount to the limit
-	Force   bool  // whatever the rules say: authorize, capture, refund
 	Until   int   // seconds from the start to the end of the limit; 0: no end
 	Final   bool
 	Shared  bool // the money counts against the budget of the team, too
@@ -80,7 +77,7 @@ func (q spendRequest) String() string {
 	if q.Verb == setLimits {
 		text += fmt.Sprintf(" of rule %d until %d s", q.Rule, q.Until)
 	}
-	for name, set := range map[string]bool{"final": q.Final, "forced": q.Force, "default": q.Default, "added": q.Add, "joined": q.Joined, "by the old process": q.Old} {
+	for name, set := range map[string]bool{"final": q.Final, "default": q.Default, "joined": q.Joined, "by the old process": q.Old} {
 		if set {
 			text += " " + name
 		}
@@ -279,7 +276,7 @@ func (s *budgets) send(ctx context.Context, q spendRequest) (d spend.Decision, e
 // request is the request of a call that decides.
 func (b *budget) request(q spendRequest) spendtest.Request {
 	r := spendtest.Request{
-		Method: string(q.Verb), ID: b.id(max(q.Number, -q.Number)), Amount: eur(q.Amount), Hold: q.Hold, Final: q.Final, Force: q.Force,
+		Method: string(q.Verb), ID: b.id(q.Number), Amount: eur(q.Amount), Hold: q.Hold, Final: q.Final,
 	}
 	switch q.Verb {
 	case authorize, extend:
@@ -293,11 +290,11 @@ func (b *budget) request(q spendRequest) spendtest.Request {
 	case freeze, mend:
 		r.Reason = "lost"
 	}
-	if q.Spend != 0 {
+	if !q.Verb.begins() && !q.Verb.alone() && q.Verb != credit {
 		r.Of = b.id(q.Spend)
 		return r
 	}
-	if r.Account = b.account(q.Account); q.Shared && q.Verb != cancelID {
+	if r.Account = b.account(q.Account); q.Shared {
 		r.Also = []spend.Account{{Budget: b.Prefix + "team", Name: b.account(team)}}
 	}
 	return r
@@ -305,7 +302,7 @@ func (b *budget) request(q spendRequest) spendtest.Request {
 
 // limit is the limit of setLimits.
 func (q spendRequest) limit() spend.RuleLimit {
-	l := spend.RuleLimit{Rule: ruleNames[q.Rule], Default: q.Default, Add: q.Add}
+	l := spend.RuleLimit{Rule: ruleNames[q.Rule], Default: q.Default}
 	if q.Default {
 		return l
 	}
@@ -316,12 +313,9 @@ func (q spendRequest) limit() spend.RuleLimit {
 	return l
 }
 
-// moves reports whether the request begins a spend of money that has moved already.
-func (q spendRequest) moves() bool { return q.Verb == record || q.Verb == authorize && q.Force }
-
-// mistakes are the errors that follow from the state of a spend, or of a limit. They are answers.
+// mistakes are the errors that follow from the state of a spend. They are answers.
 var mistakes = [...]error{
-	spend.ErrBudget, spend.ErrUnknownSpend, spend.ErrHoldEnded, spend.ErrHoldExpired, spend.ErrNotHeld, spend.ErrNotCaptured, spend.ErrNotRefunded,
+	spend.ErrUnknownSpend, spend.ErrHoldEnded, spend.ErrHoldExpired, spend.ErrNotHeld, spend.ErrNotCaptured, spend.ErrNotRefunded,
 }
 
 func answerOf(d spend.Decision, err error) spendAnswer {
