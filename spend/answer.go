@@ -38,7 +38,7 @@ type Decision struct {
 	// rule with [Rule.CountsDeclines]; RetryAfter is then longer than that of each Decline.
 	RetryAfter time.Duration `json:"-"`
 	// AtLeast tells that RetryAfter may be too short; see [Decline.AtLeast]. No Decline may say
-	// so: that of a rule which the decline itself has filled is missing.
+	// so: that of a rule which the decline itself has filled is missing. It is false beside Never.
 	AtLeast bool `json:"at_least,omitempty"`
 	// At is the time of the decision on the ledger's clock, read when nobody else could change the
 	// accounts. If the last decision on one of them has a later time, At is that time. Decisions

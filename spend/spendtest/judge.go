@@ -80,9 +80,14 @@ func (a *attempt) judge(got *Answer) (approved bool, wrong error) {
 	switch {
 	case approved && (d.RetryAfter != 0 || d.AtLeast):
 		return approved, fmt.Errorf("RetryAfter of an approval is %v, and AtLeast is %t", d.RetryAfter, d.AtLeast)
+	case d.RetryAfter >= store.Never:
+		if d.AtLeast {
+			return approved, fmt.Errorf("RetryAfter is Never, and AtLeast is set")
+		}
 	case d.AtLeast != least && (least || a.few()):
 		return approved, fmt.Errorf("AtLeast is %t, and %t for the rules", d.AtLeast, least)
-	case approved || d.AtLeast:
+	}
+	if approved || d.AtLeast {
 		return approved, nil
 	}
 	return approved, a.retry(d.RetryAfter, wait, fitsAll)
