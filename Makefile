@@ -2,7 +2,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .PHONY: help quick test test-32 lint cross fuzz torture outage soak itest browser release-check nightly vuln
-.PHONY: bench bench-memory bench-bolt bench-peers bench-check bench-accept bench-spend pictures demo
+.PHONY: bench bench-memory bench-bolt bench-peers bench-check bench-accept bench-spend bench-prune pictures demo
 
 GO ?= go
 # internal/tools pins the versions of the tools. Go builds them on first use and caches them.
@@ -64,6 +64,9 @@ bench-accept: ## check the promises of leases and remembered refusals at full lo
 
 bench-spend: ## spends on every ledger against bare writes, and declines against approvals; starts PostgreSQL; SPENDFLAGS=-help
 	$(GO) -C lab/bench run . $(SPENDFLAGS) spend declines
+
+bench-prune: ## charges beside a Prune on every ledger, and without it; starts PostgreSQL; PRUNEFLAGS=-help
+	$(GO) -C lab/bench run . $(PRUNEFLAGS) prune
 
 pictures: ## draw every picture of docs anew
 	$(GO) -C cmd/brim run ./internal/draw -docs ../../docs

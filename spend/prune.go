@@ -41,6 +41,9 @@ type PruneResult struct {
 // recorded at a date whose entries were removed. A rule that is new to an account counts the
 // entries that are dated after the removed ones.
 //
+// Prune works in parts, of at most about 512 entries or 64 holds. It rests four times as long as each
+// part has worked, so that callers keep most of their throughput.
+//
 // Copy the entries that you want to archive before you call Prune. After an
 // error the result counts the part that was done; call Prune again to continue.
 // If single accounts are damaged, Prune prunes all others first, and then returns

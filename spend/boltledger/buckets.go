@@ -177,14 +177,24 @@ func (b *buckets) dropping(job *ledger.Job) *ledger.Job {
 	}}
 }
 
-// drop appends the keys of an account's entries up to a time, and those of their dates.
+// drop appends the keys of an account's entries up to a time, and those of their dates. It begins where
+// the last drop has ended: the removed keys before may still be in the file, and would be passed again
+// by each drop.
 func (b *buckets) drop(keys [][]byte, d ledger.Drop) ([][]byte, error) {
 	n, err := b.number(d.Account)
 	if err != nil {
 		return nil, err
 	}
 	start := prefix(n, ofEntries)
-	c, err := b.accounts.ascend(start, start)
+	from := start
+	a, err := b.Account(d.Account)
+	if err != nil {
+		return nil, err
+	}
+	if a.Pruned != 0 {
+		from = entryKey(n, ofEntries, a.Pruned+1, 0)
+	}
+	c, err := b.accounts.ascend(start, from)
 	for err == nil {
 		var k, v []byte
 		if k, v, err = c.next(); k == nil || err != nil || numberAt(k[len(start):]) > d.At {

@@ -67,7 +67,7 @@ type Ledger interface {
 
 	// PruneRequests removes the requests decided before a time whose first account
 	// starts with prefix, and returns their number. It keeps a request that began
-	// a spend with an open hold.
+	// a spend with an open hold. It works in parts, between which others decide.
 	PruneRequests(ctx context.Context, prefix string, before int64) (int64, error)
 
 	// Close ends the ledger. Calls in flight end first, or fail with ErrClosed. A
