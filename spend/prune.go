@@ -41,7 +41,7 @@ type PruneResult struct {
 // recorded at a date whose entries were removed. A rule that is new to an account counts the
 // entries that are dated after the removed ones.
 //
-// Prune works in parts, of at most about 512 entries or 64 holds. It rests four times as long as each
+// Prune works in parts, of at most about 512 entries or 64 holds. It rests eight times as long as each
 // part has worked, so that callers keep most of their throughput.
 //
 // Copy the entries that you want to archive before you call Prune. After an
