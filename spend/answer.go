@@ -17,16 +17,16 @@ type Decision struct {
 	// repeat that first decision and ignore all later ones.
 	Replayed bool `json:"replayed,omitempty"`
 	// Canceled reports that [Budgets.Cancel] has canceled the ID. Every other request with the ID
-	// is declined. If the request had been declined before, a retry and [Budgets.Get] still tell these
-	// Declines.
+	// is declined. If the request had been declined before, a retry and [Budgets.Get] still tell
+	// these Declines.
 	Canceled bool `json:"canceled,omitempty"`
-	// Declines has every rule that refused, in every account: in the order of the accounts, and of their
-	// rules, after a freeze.
+	// Declines has every rule that refused, in every account: in the order of the accounts, and of
+	// their rules, after a freeze.
 	Declines []Decline `json:"declines,omitempty"`
-	// Remaining has every rule of every account concerned, after the decision. If
-	// only the ledger's entries can tell a GrowsAt, it is zero, and so beside open holds and beside an
-	// own limit with an end; see [Budgets.Remaining]. A rule with [Rule.Per] has the figures of the
-	// request's value; the answers to SetLimits, SetPlan, Freeze and Unfreeze leave such rules out.
+	// Remaining has every rule of every account concerned, after the decision. If only the ledger's
+	// entries can tell a GrowsAt, it is zero, and so beside open holds and beside an own limit with
+	// an end; see [Budgets.Remaining]. A rule with [Rule.Per] has the figures of the request's
+	// value; the answers to SetLimits, SetPlan, Freeze and Unfreeze leave such rules out.
 	Remaining []Usage `json:"remaining"`
 	// Crossed has the shares of limits that the accounts have reached by this decision;
 	// see [Rule.Thresholds]. A retry has those of its first decision. [Budgets.AbleToAccept]

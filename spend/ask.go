@@ -8,9 +8,9 @@ import (
 	"github.com/brimgo/brim/spend/ledger"
 )
 
-// AbleToAccept reports whether Charge would approve r now. It writes nothing and
-// ignores the ID of r. The decision has no Amount, and the figures of now. Another caller may spend before the answer arrives: call
-// Charge or Authorize to decide.
+// AbleToAccept reports whether Charge would approve r now. It writes nothing and ignores the ID of
+// r. The decision has no Amount, and the figures of now. Another caller may spend before the answer
+// arrives: call Charge or Authorize to decide.
 func (b *Budgets) AbleToAccept(ctx context.Context, r Request) (_ Decision, err error) {
 	c := b.begin(ctx, "able_to_accept")
 	defer c.end(&err)
@@ -49,21 +49,22 @@ func (b *Budgets) Remaining(ctx context.Context, account string) (_ []Usage, err
 // [store.ErrCorrupt]:
 //
 //   - An entry is missing, or is not as it was made.
-//   - The figures of a rule are not those of the entries. The buckets of [Leaky] rules are filled again from
-//     the last change of the leak rate on. A [Lifetime] rule begins with the sums of the entries that Prune
-//     has removed.
+//   - The figures of a rule are not those of the entries. The buckets of [Leaky] rules are filled
+//     again from the last change of the leak rate on. A [Lifetime] rule begins with the sums of the
+//     entries that Prune has removed.
 //   - A spend, a hold, or the end of a hold is not as the entries tell, or is missing.
-//   - A request that an entry names is missing, although it is younger than [Options.KeepIDs], which must not be
-//     longer than that of a process that prunes.
+//   - A request that an entry names is missing, although it is younger than [Options.KeepIDs],
+//     which must not be longer than that of a process that prunes.
 //   - The row of the account, a request or a spend does not match its checksum.
 //
-// Verify reads pages of some hundred entries, each as of its own time, so others decide on the account
-// meanwhile. It remembers some hundred bytes of each spend, of up to 262,144 of them: then it reads the rest of
-// the entries once more for the next ones. It also reads the open holds at once.
+// Verify reads pages of some hundred entries, each as of its own time, so others decide on the
+// account meanwhile. It remembers some hundred bytes of each spend, of up to 262,144 of them: then
+// it reads the rest of the entries once more for the next ones. It also reads the open holds at
+// once.
 //
-// After a Prune, Verify proves the figures for which the entries are still there, and the spends that
-// began with these. In an account that [Budgets.Mend] has set right, it does not prove the used amount of a
-// rule that has counted credits: the entries do not tell when they happened.
+// After a Prune, Verify proves the figures for which the entries are still there, and the spends
+// that began with these. In an account that [Budgets.Mend] has set right, it does not prove the
+// used amount of a rule that has counted credits: the entries do not tell when they happened.
 func (b *Budgets) Verify(ctx context.Context, account string) (err error) {
 	c := b.begin(ctx, "verify")
 	defer c.end(&err)
@@ -74,10 +75,10 @@ func (b *Budgets) Verify(ctx context.Context, account string) (err error) {
 	return b.decider.Verify(c.ctx, b.main, key)
 }
 
-// VerifyAll is [Budgets.Verify] of all accounts of the main budget, in the byte order of their names. It
-// returns their number, and an error names the account. It also finds entries and holds that belong to no
-// account, of any budget. An account that is gone without a trace cannot be found: one whose entries Prune has
-// removed, and that has no open hold.
+// VerifyAll is [Budgets.Verify] of all accounts of the main budget, in the byte order of their
+// names. It returns their number, and an error names the account. It also finds entries and holds
+// that belong to no account, of any budget. An account that is gone without a trace cannot be
+// found: one whose entries Prune has removed, and that has no open hold.
 func (b *Budgets) VerifyAll(ctx context.Context) (accounts int, err error) {
 	c := b.begin(ctx, "verify_all")
 	defer c.end(&err)

@@ -42,9 +42,10 @@ type Budget struct {
 	Name     string // 1 to 64 bytes of UTF-8 without "/"; two budgets never share an account
 	Currency string // ISO 4217 code of all amounts, with a scale or without; see [Money]
 	Rules    []Rule // at least one; their names are unique
-	// Plans are further sets of rules, by name. [Budgets.SetPlan] gives an account the rules of a plan
-	// in the place of Rules. Names are 1 to 64 bytes of UTF-8. Rules of one name, in Rules and in
-	// plans, all count money or all count spends, because an account's own limit holds by that name.
+	// Plans are further sets of rules, by name. [Budgets.SetPlan] gives an account the rules of a
+	// plan in the place of Rules. Names are 1 to 64 bytes of UTF-8. Rules of one name, in Rules and
+	// in plans, all count money or all count spends, because an account's own limit holds by that
+	// name.
 	Plans map[string][]Rule
 }
 
@@ -58,10 +59,10 @@ type Options struct {
 	// HoldTTL is the lifetime of a hold whose request sets no TTL, from a
 	// microsecond to KeepIDs; 0 means [DefaultHoldTTL].
 	HoldTTL time.Duration
-	// KeepIDs is how long [Budgets.Prune] keeps the answer to an ID and the spend
-	// that the ID began, from HoldTTL to 100 years; 0 means [DefaultKeepIDs]. A
-	// request that is sent again after its ID was pruned is a new request. Give all processes the same
-	// KeepIDs: [Budgets.Verify] wants all requests that are younger to be there.
+	// KeepIDs is how long [Budgets.Prune] keeps the answer to an ID and the spend that the ID
+	// began, from HoldTTL to 100 years; 0 means [DefaultKeepIDs]. A request that is sent again
+	// after its ID was pruned is a new request. Give all processes the same KeepIDs:
+	// [Budgets.Verify] wants all requests that are younger to be there.
 	KeepIDs time.Duration
 	// Hooks are called for the calls of the Budgets, in this order.
 	Hooks []Hooks
@@ -159,9 +160,9 @@ func (b Budget) check() (*decide.Budget, error) {
 	return checked, nil
 }
 
-// sameUnits returns an error if a rule of the plan counts spends, and one of the same name in another
-// plan counts money. It adds the rules of the plan to counted, which tells whether rules of a name count
-// spends.
+// sameUnits returns an error if a rule of the plan counts spends, and one of the same name in
+// another plan counts money. It adds the rules of the plan to counted, which tells whether rules of
+// a name count spends.
 func sameUnits(plan *decide.Plan, counted map[string]bool) error {
 	for i := range plan.Rules {
 		r := &plan.Rules[i]

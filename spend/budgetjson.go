@@ -27,8 +27,8 @@ type budgetJSON struct {
 	Plans    map[string][]ruleJSON `json:"plans,omitempty"`
 }
 
-// ruleJSON is the JSON form of a rule. [figures.Kinds] tells which fields the rules of a kind have. An empty
-// field is one that is left out.
+// ruleJSON is the JSON form of a rule. [figures.Kinds] tells which fields the rules of a kind have.
+// An empty field is one that is left out.
 type ruleJSON struct {
 	Name           text             `json:"name"`
 	Leaky          text             `json:"leaky,omitempty"`

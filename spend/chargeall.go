@@ -11,8 +11,8 @@ import (
 // Answer is the answer to one request of [Budgets.ChargeAll] or [Budgets.AuthorizeAll].
 type Answer struct {
 	Decision Decision
-	// Err is the error that Charge or Authorize would have returned for this request alone. Decision
-	// is then zero.
+	// Err is the error that Charge or Authorize would have returned for this request alone.
+	// Decision is then zero.
 	Err error
 }
 

@@ -115,8 +115,8 @@ func TestZones(t *testing.T) {
 		figures(t, west, "a", 111, 0)
 		figures(t, east, "a", 110, 0)
 	}
-	// Decisions move the stored period back, and forward only when a day begins: nobody gets the limit
-	// once more because the zone has changed.
+	// Decisions move the stored period back, and forward only when a day begins: nobody gets the
+	// limit once more because the zone has changed.
 	for i, c := range []struct {
 		in   *spend.Budgets
 		used int64
@@ -134,8 +134,8 @@ func TestZones(t *testing.T) {
 	figures(t, west, "a", 0, 0)
 }
 
-// TestZonesOfPlans: plans that count days in different zones do not give an account the limit once more
-// with each change of its plan.
+// TestZonesOfPlans: plans that count days in different zones do not give an account the limit once
+// more with each change of its plan.
 func TestZonesOfPlans(t *testing.T) {
 	l := newTestLedger(t)
 	in := func(hours int) []spend.Rule {

@@ -96,8 +96,8 @@ func TestCreditInAnotherZone(t *testing.T) {
 	}
 }
 
-// TestValuesAreReadOnce: Remaining reads the entries of a window once for all values, and each value
-// grows when its oldest entry leaves.
+// TestValuesAreReadOnce: Remaining reads the entries of a window once for all values, and each
+// value grows when its oldest entry leaves.
 func TestValuesAreReadOnce(t *testing.T) {
 	l := newTestLedger(t)
 	b := budgets(t, l, spend.Rolling("window", cents(100), day).Per("merchant"), spend.Rolling("all", cents(100), day))
@@ -110,7 +110,8 @@ func TestValuesAreReadOnce(t *testing.T) {
 			t.Fatal(d, err)
 		}
 	}
-	// The hold expires after the first spend of the value 0 has left, and before the second one leaves.
+	// The hold expires after the first spend of the value 0 has left, and before the second one
+	// leaves.
 	h := spend.Request{ID: "h", Account: "a", Amount: cents(1), Tags: merchant(0), TTL: start.Add(day + 2*time.Hour).Sub(l.now)}
 	if d, err := b.Authorize(t.Context(), h); err != nil || !d.Approved {
 		t.Fatal(d, err)

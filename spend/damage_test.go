@@ -163,8 +163,9 @@ func entries(change func([]ledger.Entry) []ledger.Entry) func(*snapshot) {
 	return func(s *snapshot) { s.since = change }
 }
 
-// TestEveryByte changes each byte of each value that package spend gives to a ledger, and each field that
-// stands beside the value, but Watch, by which a ledger reads ahead. Whoever reads the value says so.
+// TestEveryByte changes each byte of each value that package spend gives to a ledger, and each
+// field that stands beside the value, but Watch, by which a ledger reads ahead. Whoever reads the
+// value says so.
 func TestEveryByte(t *testing.T) {
 	found, all := 0, 0
 	try := func(call, name string, damage func(*snapshot)) {

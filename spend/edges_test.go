@@ -104,9 +104,10 @@ func TestLeakWithoutLimit(t *testing.T) {
 	}
 }
 
-// TestLifetimeKeepsSums: Prune removes the entries that a Lifetime rule has counted, and keeps those
-// that it has yet to count. The rule goes on from its sums, and Verify from those of the removed
-// entries, if the process that has pruned knows the rule, and else from those that the rule had then.
+// TestLifetimeKeepsSums: Prune removes the entries that a Lifetime rule has counted, and keeps
+// those that it has yet to count. The rule goes on from its sums, and Verify from those of the
+// removed entries, if the process that has pruned knows the rule, and else from those that the rule
+// had then.
 func TestLifetimeKeepsSums(t *testing.T) {
 	ever, window := spend.Lifetime("ever", cents(100)).CountsCredits(), spend.Rolling("window", cents(1000), day)
 	for name, c := range map[string]struct {
@@ -156,8 +157,8 @@ func TestLifetimeKeepsSums(t *testing.T) {
 	}
 }
 
-// TestLifetimeIsKept: an account keeps the sums of a Lifetime rule, although another process has decided
-// long after the rule, and has pruned.
+// TestLifetimeIsKept: an account keeps the sums of a Lifetime rule, although another process has
+// decided long after the rule, and has pruned.
 func TestLifetimeIsKept(t *testing.T) {
 	l := newTestLedger(t)
 	window := spend.Rolling("window", cents(100), day)

@@ -42,8 +42,8 @@ var (
 	// ErrNotHeld is a capture or decrease of more than the hold has left. A forced capture still
 	// takes the money.
 	ErrNotHeld = decide.ErrNotHeld
-	// ErrNotCaptured is a refund of more than was taken and not yet given back. A forced refund still
-	// gives it back.
+	// ErrNotCaptured is a refund of more than was taken and not yet given back. A forced refund
+	// still gives it back.
 	ErrNotCaptured = decide.ErrNotCaptured
 	// ErrNotRefunded is a reversal of more than refunds gave back and no reversal has taken again.
 	ErrNotRefunded = decide.ErrNotRefunded

@@ -11,8 +11,8 @@ import (
 	"github.com/brimgo/brim/spend/ledger"
 )
 
-// work counts the entries and holds that decisions read and write, the entries of the longest page, and
-// the bytes of the account.
+// work counts the entries and holds that decisions read and write, the entries of the longest page,
+// and the bytes of the account.
 type work struct{ read, page, written, state int }
 
 type working struct {
@@ -58,8 +58,8 @@ func (m *measured) Decide(ctx context.Context, job *ledger.Job) error {
 }
 
 // TestManyExpired sees that the work of a decision does not grow with the expired holds of its
-// account. They are out of all figures at once. Each decision ends a few of them, and Prune ends the
-// others.
+// account. They are out of all figures at once. Each decision ends a few of them, and Prune ends
+// the others.
 func TestManyExpired(t *testing.T) {
 	sizes := []int{100, 10_000}
 	if os.Getenv("BRIM_TORTURE") == "1" {
@@ -105,7 +105,8 @@ func TestManyExpired(t *testing.T) {
 		decide("charge", 2, 2+2+2, func() (spend.Decision, error) {
 			return b.Charge(t.Context(), spend.Request{ID: "one", Account: "a", Amount: cents(1)})
 		})
-		// 3 windows may be read, of which each page has 32 entries and the entries of this decision.
+		// 3 windows may be read, of which each page has 32 entries and the entries of this
+		// decision.
 		decide("decline", 2+3*32, 2+2+2, func() (spend.Decision, error) {
 			return b.Charge(t.Context(), spend.Request{ID: "too much", Account: "a", Amount: limit})
 		})
@@ -134,8 +135,8 @@ func TestManyExpired(t *testing.T) {
 	}
 }
 
-// TestCrowdedAccount: the holds of an account with many ends last up to a sixteenth longer, and others
-// exactly as long as asked.
+// TestCrowdedAccount: the holds of an account with many ends last up to a sixteenth longer, and
+// others exactly as long as asked.
 func TestCrowdedAccount(t *testing.T) {
 	l := newTestLedger(t)
 	b := budgets(t, l, spend.Lifetime("ever", cents(1000)))

@@ -147,8 +147,8 @@ func (endless) Entries(_ string, after ledger.Place, _ int64, _ int) ([]ledger.E
 	return nil, after, nil
 }
 
-// A spend whose accounts could not be locked, also when the refund is tried again, is being authorized
-// by another caller, or its accounts are being moved.
+// A spend whose accounts could not be locked, also when the refund is tried again, is being
+// authorized by another caller, or its accounts are being moved.
 func TestSpendBeingAuthorized(t *testing.T) {
 	l, b := busyAccount(t)
 	l.wrap = func(snap ledger.Snapshot) ledger.Snapshot { return unlocked{snap} }

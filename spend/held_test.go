@@ -12,8 +12,8 @@ import (
 	"github.com/brimgo/brim/spend/ledger"
 )
 
-// TestManyOpenHolds: a decision on an account with many open holds reads, writes and stores as much as
-// on one with ten.
+// TestManyOpenHolds: a decision on an account with many open holds reads, writes and stores as much
+// as on one with ten.
 func TestManyOpenHolds(t *testing.T) {
 	works := make(map[string]work)
 	for _, n := range []int{10, seed.Attempts(10_000, 100_000)} {
@@ -71,8 +71,8 @@ func (p *paging) View(ctx context.Context, job *ledger.Job) error {
 	return err
 }
 
-// TestHoldsByPages: Holds reads 200 holds in each View, and no hold that has expired. Changes between
-// two pages show as its comment says.
+// TestHoldsByPages: Holds reads 200 holds in each View, and no hold that has expired. Changes
+// between two pages show as its comment says.
 func TestHoldsByPages(t *testing.T) {
 	for _, c := range []struct {
 		name          string

@@ -23,7 +23,8 @@ type Entry struct {
 	At    time.Time `json:"at"`
 	Dated time.Time `json:"dated"`
 	// Kind is spend, record, authorize, increase, decrease, extend, capture, release, void, expire,
-	// refund, reverse, credit, decline, limits, plan, freeze, unfreeze, mend, move, cancel or forget.
+	// refund, reverse, credit, decline, limits, plan, freeze, unfreeze, mend, move, cancel or
+	// forget.
 	Kind string `json:"kind"`
 	// RequestID is the ID of the request that caused the entry. For an expiry it is the ID of the
 	// authorized request, for a cancellation that of the canceled request, and for a forgotten rule
@@ -32,27 +33,30 @@ type Entry struct {
 	// SpendID is the ID of the request that began the spend. It is empty if that
 	// request was declined.
 	SpendID string `json:"spend"`
-	// SpendAmount is the amount of the request that began the spend, of the credit, or of the declined
-	// Charge or Authorize; see [Rule.MatchingAtLeast]. That of a declined UpTo is Least, by which rules
-	// have judged it. It is zero if the request moves no money.
+	// SpendAmount is the amount of the request that began the spend, of the credit, or of the
+	// declined Charge or Authorize; see [Rule.MatchingAtLeast]. That of a declined UpTo is Least,
+	// by which rules have judged it. It is zero if the request moves no money.
 	SpendAmount Money `json:"spend_amount,omitzero"`
 	// Part is the Seq of the entry that this entry corrects, or its own.
 	Part int64 `json:"part"`
 	// Amount is that of the request, or the part of it that the entry moves. Of an UpTo, and of an
-	// Increase with Least, it is the amount that was approved, or that was asked if it was declined.
+	// Increase with Least, it is the amount that was approved, or that was asked if it was
+	// declined.
 	Amount Money `json:"amount"`
-	// Asked is the amount that an UpTo or Increase asked for, if less was approved. Otherwise it is zero.
+	// Asked is the amount that an UpTo or Increase asked for, if less was approved. Otherwise it is
+	// zero.
 	Asked Money `json:"asked,omitzero"`
 	// Least is that of an UpTo or Increase; zero if the request named none.
 	Least Money `json:"least,omitzero"`
-	// TTL is that of an Authorize, UpTo or Extend; 0 if the request took the default. JSON leaves it out.
+	// TTL is that of an Authorize, UpTo or Extend; 0 if the request took the default. JSON leaves
+	// it out.
 	TTL   time.Duration     `json:"-"`
 	Used  Money             `json:"used"`  // change of the used amount
 	Held  Money             `json:"held"`  // change of the held amount
 	Count int64             `json:"count"` // change of the number of spends
 	Tags  map[string]string `json:"tags,omitempty"`
-	// Refused has the names of the rules of this account that declined the request. If the account was
-	// frozen, it has "frozen: " with the reason, too.
+	// Refused has the names of the rules of this account that declined the request. If the account
+	// was frozen, it has "frozen: " with the reason, too.
 	Refused []string `json:"refused,omitempty"`
 	// Credited has the part of a credit that each rule of this account has counted.
 	Credited map[string]Money `json:"credited,omitempty"`

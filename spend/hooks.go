@@ -49,8 +49,8 @@ type Hold struct {
 // Outcome tells how a call ended.
 type Outcome struct {
 	Took time.Duration
-	// Ahead is the time by which an account of the decision was ahead of the ledger's clock, which was
-	// set back or was wrong before. [Budgets.Mend] sets such an account right.
+	// Ahead is the time by which an account of the decision was ahead of the ledger's clock, which
+	// was set back or was wrong before. [Budgets.Mend] sets such an account right.
 	Ahead time.Duration
 	Err   error // nil also for a decline; of ChargeAll and AuthorizeAll, the first error of a request
 }

@@ -122,8 +122,8 @@ func TestRetryAfterIsNeverLate(t *testing.T) {
 	}
 }
 
-// TestManyOfOneDate: a decline reads 32 entries of a date, whatever their number. The decision whose
-// window they leave reads each of them once, in pages of a bounded length.
+// TestManyOfOneDate: a decline reads 32 entries of a date, whatever their number. The decision
+// whose window they leave reads each of them once, in pages of a bounded length.
 func TestManyOfOneDate(t *testing.T) {
 	const n, longest = 50_000, 1 << 14
 	m := &measured{testLedger: newTestLedger(t)}

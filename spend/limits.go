@@ -42,8 +42,8 @@ type RuleLimit struct {
 // SetLimits gives an account limits of its own, in the place of the amounts of the budget: this
 // card may spend 500 a day, and that one 5,000. All of them change together, in one decision. The
 // other limits of the account stay, and no used amount is ever reset. The ledger keeps an entry of
-// kind limits, whose Tags tell the new limits by rule. An end that has passed changes nothing. A request
-// without limits, or with two of one rule, is [ErrRequest].
+// kind limits, whose Tags tell the new limits by rule. An end that has passed changes nothing. A
+// request without limits, or with two of one rule, is [ErrRequest].
 //
 // A limit that the budget does not allow, or of a rule that it lacks, is [ErrBudget]. A budget
 // whose amounts shrink later bounds the accounts' own limits from then on. Retries and other errors
@@ -118,10 +118,10 @@ type FreezeRequest struct {
 
 // Freeze makes an account decline Charge, Authorize, Increase and UpTo, with the reason in
 // [Decline.Frozen]. Money that has moved is still accounted for: Capture, Void, Decrease, Refund,
-// ReverseRefund, Record and Credit go on. So does Extend, which takes no room: a hold can be kept for
-// its capture.
-// A frozen account that is frozen again has the new reason. The ledger keeps an entry of kind
-// freeze, whose Tags have the reason. Retries and errors are those of [Budgets.Charge].
+// ReverseRefund, Record and Credit go on. So does Extend, which takes no room: a hold can be kept
+// for its capture. A frozen account that is frozen again has the new reason. The ledger keeps an
+// entry of kind freeze, whose Tags have the reason. Retries and errors are those of
+// [Budgets.Charge].
 func (b *Budgets) Freeze(ctx context.Context, r FreezeRequest) (Decision, error) {
 	return b.sendFreeze(ctx, figures.KindFreeze, r)
 }
@@ -190,13 +190,14 @@ type MoveRequest struct {
 // figures, entries, requests and holds, its own limits, its plan, and a freeze.
 //
 // Requests that arrive under the old name afterwards are decided on the account, and questions are
-// answered from it: a retry, a charge that was in flight, a cancellation. For that the ledger keeps a
-// SHA-256 of the old name, and nothing else of it. [Budgets.Prune] removes the digest after
+// answered from it: a retry, a charge that was in flight, a cancellation. For that the ledger keeps
+// a SHA-256 of the old name, and nothing else of it. [Budgets.Prune] removes the digest after
 // [Options.KeepIDs]; from then on a request under the old name begins a new account.
 //
-// An account that was never used, and a new name that another account has, or has had within KeepIDs,
-// are [ErrRequest]. An account may move again, also back to a name that it had. The ledger keeps an entry of
-// kind move, whose Tags have the reason. Retries and other errors are those of [Budgets.Charge].
+// An account that was never used, and a new name that another account has, or has had within
+// KeepIDs, are [ErrRequest]. An account may move again, also back to a name that it had. The ledger
+// keeps an entry of kind move, whose Tags have the reason. Retries and other errors are those of
+// [Budgets.Charge].
 func (b *Budgets) MoveAccount(ctx context.Context, r MoveRequest) (_ Decision, err error) {
 	c := b.begin(ctx, "move_account")
 	defer c.end(&err)
@@ -224,11 +225,12 @@ type PlanRequest struct {
 	Plan    string // one of [Budget.Plans]; empty for [Budget.Rules]
 }
 
-// SetPlan gives an account the rules of a plan. They judge its spends from this decision on, in every
-// process. No used amount is reset: a rule that both plans have, of one name and with the same window
-// and filter, goes on with its figures, also if the amount differs. A rule that is new to the account
-// begins as [Budget] tells. A rule that the new plan lacks keeps its figures for [Options.KeepIDs], in
-// case the account comes back. The account's own limits stay, each for the rule of its name.
+// SetPlan gives an account the rules of a plan. They judge its spends from this decision on, in
+// every process. No used amount is reset: a rule that both plans have, of one name and with the
+// same window and filter, goes on with its figures, also if the amount differs. A rule that is new
+// to the account begins as [Budget] tells. A rule that the new plan lacks keeps its figures for
+// [Options.KeepIDs], in case the account comes back. The account's own limits stay, each for the
+// rule of its name.
 //
 // A plan that the budget lacks is [ErrBudget]. So is every later request about the account in a
 // process whose budget lacks the plan. The ledger keeps an entry of kind plan, whose Tags have the
@@ -265,8 +267,8 @@ func (b *Budgets) Plan(ctx context.Context, account string) (_ string, err error
 // account that is not ahead stays as it is.
 //
 // Mend makes no room beyond the rules:
-//   - Entries of the future count from now on, and so do later captures and refunds of their spends.
-//     The ledger keeps their dates.
+//   - Entries of the future count from now on, and so do later captures and refunds of their
+//     spends. The ledger keeps their dates.
 //   - A hold that has expired stays expired. A hold that is open keeps its end; [Budgets.Void] ends
 //     one that the wrong clock has put too far away.
 //   - A [Leaky] rule that has counted under the wrong clock is full, and leaks from now on.

@@ -14,8 +14,8 @@ type Status struct {
 	ID       string    `json:"id"` // of the request that began it
 	Accounts []Account `json:"accounts"`
 	// State is charged (also by a record), held, captured, voided, expired or canceled. An expired
-	// hold of which a part was captured is expired, and one that was ended before is captured. A hold
-	// that was ended before anything was captured is voided. An Authorize of 0 is captured.
+	// hold of which a part was captured is expired, and one that was ended before is captured. A
+	// hold that was ended before anything was captured is voided. An Authorize of 0 is captured.
 	State string `json:"state"`
 	// ExpiresAt is the end of the hold, or the zero time if nothing was ever held.
 	ExpiresAt time.Time         `json:"expires_at,omitzero"`
@@ -69,10 +69,10 @@ func (b *Budgets) Get(ctx context.Context, id string) (_ Lookup, err error) {
 	return out, nil
 }
 
-// Holds iterates over the open holds of an account, in the order of their expiry. It writes nothing. It
-// reads page by page and holds nothing in the ledger between pages: a hold that opens, ends or gets
-// another end meanwhile may be left out, and one that is extended may appear twice. An error ends the
-// iteration.
+// Holds iterates over the open holds of an account, in the order of their expiry. It writes
+// nothing. It reads page by page and holds nothing in the ledger between pages: a hold that opens,
+// ends or gets another end meanwhile may be left out, and one that is extended may appear twice. An
+// error ends the iteration.
 func (b *Budgets) Holds(ctx context.Context, account string) iter.Seq2[Status, error] {
 	return iterate(ctx, b, "holds", func(ctx context.Context) iter.Seq2[Status, error] { return b.holds(ctx, account) })
 }

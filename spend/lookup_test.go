@@ -23,8 +23,8 @@ func TestGet(t *testing.T) {
 	}
 }
 
-// TestGetOfCanceledDecline tells the declines of a request that was canceled afterwards, and those of
-// accounts that its cancellation does not lock. The cancellation itself has none.
+// TestGetOfCanceledDecline tells the declines of a request that was canceled afterwards, and those
+// of accounts that its cancellation does not lock. The cancellation itself has none.
 func TestGetOfCanceledDecline(t *testing.T) {
 	l := newTestLedger(t)
 	b := budgets(t, l, spend.Calendar("day", cents(1000), spend.Day, time.UTC)) // it tells when it grows
@@ -59,8 +59,8 @@ func TestGetOfCanceledDecline(t *testing.T) {
 	}
 }
 
-// TestHoldAtItsExpiry: a hold is open until its expiry, and has expired at that time, also if the clock
-// is set back after a decision.
+// TestHoldAtItsExpiry: a hold is open until its expiry, and has expired at that time, also if the
+// clock is set back after a decision.
 func TestHoldAtItsExpiry(t *testing.T) {
 	l := newTestLedger(t)
 	b := budgets(t, l, spend.Lifetime("ever", cents(1000)))

@@ -68,8 +68,8 @@ func TestMend(t *testing.T) {
 	}
 }
 
-// TestMendAmongMany: the entries of the future count once, at the date of the mend, also if a page ends
-// within that date.
+// TestMendAmongMany: the entries of the future count once, at the date of the mend, also if a page
+// ends within that date.
 func TestMendAmongMany(t *testing.T) {
 	l := newTestLedger(t)
 	b := budgets(t, l, spend.Rolling("rule", cents(200), day))

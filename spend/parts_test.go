@@ -11,8 +11,8 @@ import (
 	"github.com/brimgo/brim/spend"
 )
 
-// TestRefundOfParts gives back the newest part of a spend first, and each part once. A reversal of all
-// refunds takes the same parts again, the oldest first.
+// TestRefundOfParts gives back the newest part of a spend first, and each part once. A reversal of
+// all refunds takes the same parts again, the oldest first.
 func TestRefundOfParts(t *testing.T) {
 	l := newTestLedger(t)
 	_, b := everyRule(t, l)

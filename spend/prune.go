@@ -24,25 +24,25 @@ type PruneResult struct {
 // Prune covers the accounts of the main budget. It reasons from the figures that each account
 // stores, and not from the rules of this process alone: an account keeps the entries that any rule
 // with figures in it may still need, whichever process knows the rule. These are the entries that
-// the rule has counted and that have not left it, and those that it has yet to count. An account with
-// a [Leaky] or [Lifetime] rule keeps the entries since the last decision with the rule that the rule
-// has not counted. An account on which a rule has not decided yet keeps the entries for it, if the
-// rule is of this process, or has a window and has decided on one of the accounts within KeepIDs. A
-// Lifetime rule keeps them only if it is in the account's plan.
+// the rule has counted and that have not left it, and those that it has yet to count. An account
+// with a [Leaky] or [Lifetime] rule keeps the entries since the last decision with the rule that
+// the rule has not counted. An account on which a rule has not decided yet keeps the entries for
+// it, if the rule is of this process, or has a window and has decided on one of the accounts within
+// KeepIDs. A Lifetime rule keeps them only if it is in the account's plan.
 //
-// A Lifetime rule keeps the sums of the entries that go, and [Budgets.Verify] begins with them. Only a
-// process with the rule can tell these sums. If another one prunes, Verify begins with all that the
-// rule has counted by then.
+// A Lifetime rule keeps the sums of the entries that go, and [Budgets.Verify] begins with them.
+// Only a process with the rule can tell these sums. If another one prunes, Verify begins with all
+// that the rule has counted by then.
 //
 // A later decision is the same with and without Prune, also one of another process with other
-// rules, with three exceptions. An account that Prune has changed has the time of the clock, also if the
-// clock runs back afterwards. A request that is sent again after its ID was removed is a new
+// rules, with three exceptions. An account that Prune has changed has the time of the clock, also
+// if the clock runs back afterwards. A request that is sent again after its ID was removed is a new
 // request, and a spend whose ID was removed can no longer be captured or refunded, nor can money be
 // recorded at a date whose entries were removed. A rule that is new to an account counts the
 // entries that are dated after the removed ones.
 //
-// Prune works in parts, of at most about 512 entries or 64 holds. It rests eight times as long as each
-// part has worked, so that callers keep most of their throughput.
+// Prune works in parts, of at most about 512 entries or 64 holds. It rests eight times as long as
+// each part has worked, so that callers keep most of their throughput.
 //
 // Copy the entries that you want to archive before you call Prune. After an
 // error the result counts the part that was done; call Prune again to continue.
@@ -61,10 +61,10 @@ func (b *Budgets) Prune(ctx context.Context) (done PruneResult, err error) {
 // rule any more. If the rule comes back, it counts the entries that are left. ForgetRule goes
 // by the name: give a Lifetime rule with another filter another name.
 //
-// Each of these accounts gets an entry of kind forget, whose Tags have the rule and the reason, which
-// is 1 to 256 bytes of UTF-8 without control characters. A rule of this budget is [ErrBudget]. After
-// an error, call ForgetRule again to continue. If single accounts are damaged, ForgetRule goes
-// through all others first, and then returns an error that is [store.ErrCorrupt].
+// Each of these accounts gets an entry of kind forget, whose Tags have the rule and the reason,
+// which is 1 to 256 bytes of UTF-8 without control characters. A rule of this budget is
+// [ErrBudget]. After an error, call ForgetRule again to continue. If single accounts are damaged,
+// ForgetRule goes through all others first, and then returns an error that is [store.ErrCorrupt].
 func (b *Budgets) ForgetRule(ctx context.Context, rule, reason string) (accounts int64, err error) {
 	c := b.begin(ctx, "forget_rule")
 	defer c.end(&err)

@@ -54,8 +54,8 @@ func TestPruneKeepsOpenHolds(t *testing.T) {
 	}
 }
 
-// TestPruneBesideANewRule: a rule of another process that decides for the first time while Prune runs
-// keeps the entries that it has counted.
+// TestPruneBesideANewRule: a rule of another process that decides for the first time while Prune
+// runs keeps the entries that it has counted.
 func TestPruneBesideANewRule(t *testing.T) {
 	l := newTestLedger(t)
 	window := spend.Rolling("window", cents(1000), day)
@@ -279,8 +279,8 @@ func (l *verifying) Decide(ctx context.Context, job *ledger.Job) error {
 	return err
 }
 
-// TestPruneManyOfOneTime: entries of one time go together, however many they are, and a Lifetime rule
-// keeps the sum of all, after each of the decisions in which they go.
+// TestPruneManyOfOneTime: entries of one time go together, however many they are, and a Lifetime
+// rule keeps the sum of all, after each of the decisions in which they go.
 func TestPruneManyOfOneTime(t *testing.T) {
 	for name, c := range map[string]struct {
 		before, together, after int // entries
@@ -315,8 +315,8 @@ func TestPruneManyOfOneTime(t *testing.T) {
 }
 
 // TestPruneOfAnIdleAccount: an account that nobody uses after its last hold has expired keeps no
-// entry, whatever its rules and also if a rule was forgotten, and decides as it would without Prune.
-// Otherwise it would keep the partition of these entries for ever.
+// entry, whatever its rules and also if a rule was forgotten, and decides as it would without
+// Prune. Otherwise it would keep the partition of these entries for ever.
 func TestPruneOfAnIdleAccount(t *testing.T) {
 	const years = 3 * 365 * day
 	window := spend.Rolling("window", cents(1000), day)

@@ -13,8 +13,8 @@ import (
 	"github.com/brimgo/brim/spend/memledger"
 )
 
-// parts is a ledger that counts the entries and the holds that jobs remove between two rests. Each read
-// of entries takes a millisecond.
+// parts is a ledger that counts the entries and the holds that jobs remove between two rests. Each
+// read of entries takes a millisecond.
 type parts struct {
 	ledger.Ledger
 	mu    sync.Mutex
@@ -74,9 +74,9 @@ func (p *parts) Decide(ctx context.Context, job *ledger.Job) error {
 	return p.Ledger.Decide(ctx, &other)
 }
 
-// TestPruneInParts: Prune removes at most 512 entries, and ends at most 64 holds or one of each account,
-// between two rests, however many accounts have how much to prune. It rests eight times as long as
-// it works, and is done in few parts and decisions.
+// TestPruneInParts: Prune removes at most 512 entries, and ends at most 64 holds or one of each
+// account, between two rests, however many accounts have how much to prune. It rests eight times as
+// long as it works, and is done in few parts and decisions.
 func TestPruneInParts(t *testing.T) {
 	for _, c := range []struct {
 		name           string

@@ -197,8 +197,9 @@ func (b *Budgets) Record(ctx context.Context, r Request) (Decision, error) {
 // Increase holds more money on an open hold if every rule agrees. A [PerTransaction] rule judges
 // the total; the other rules judge the added amount, which counts from now. All of the hold expires
 // at the same time. With Least, the added amount is the largest that fits, and [Decision.Amount]
-// tells it. A [Count] rule refuses it only while it counts more spends than its limit. Retries and errors are those of [Budgets.Charge]; further errors are [ErrUnknownSpend],
-// [ErrHoldEnded] and [ErrHoldExpired].
+// tells it. A [Count] rule refuses it only while it counts more spends than its limit. Retries and
+// errors are those of [Budgets.Charge]; further errors are [ErrUnknownSpend], [ErrHoldEnded] and
+// [ErrHoldExpired].
 func (b *Budgets) Increase(ctx context.Context, r IncreaseRequest) (Decision, error) {
 	return b.sendFollowUp(ctx, decide.Action{Kind: figures.KindIncrease, ID: r.ID, SpendID: r.HoldID}, r.Amount, r.Least)
 }
@@ -210,8 +211,8 @@ func (b *Budgets) Increase(ctx context.Context, r IncreaseRequest) (Decision, er
 // An amount above the rest of the hold is [ErrNotHeld]. A hold that has ended is [ErrHoldEnded] or
 // [ErrHoldExpired]. With Force the money is taken in these cases too, whatever the rules say, and
 // money that was not held counts from now; but not if the expiry of the hold has spent it, see
-// [SpendOnExpiry]. If nothing had been captured, [Count] rules count the spend from now. Retries and other errors are those of [Budgets.Charge]; a further error is
-// [ErrUnknownSpend].
+// [SpendOnExpiry]. If nothing had been captured, [Count] rules count the spend from now. Retries
+// and other errors are those of [Budgets.Charge]; a further error is [ErrUnknownSpend].
 func (b *Budgets) Capture(ctx context.Context, r CaptureRequest) (Decision, error) {
 	act := decide.Action{Kind: figures.KindCapture, ID: r.ID, SpendID: r.HoldID, Final: r.Final, Force: r.Force}
 	return b.sendFollowUp(ctx, act, r.Amount)
@@ -238,11 +239,10 @@ func (b *Budgets) Void(ctx context.Context, r VoidRequest) (Decision, error) {
 	return b.sendFollowUp(ctx, decide.Action{Kind: figures.KindVoid, ID: r.ID, SpendID: r.HoldID}, Money{})
 }
 
-// Refund gives money back to the accounts of a spend. An amount above the
-// captured, charged or recorded rest is [ErrNotCaptured]. A refund lowers the
-// figures at the date of the spend, the newest part first; from a [Leaky] rule it drains the units that
-// have not leaked yet. Retries and other errors are those of [Budgets.Charge]; a
-// further error is [ErrUnknownSpend].
+// Refund gives money back to the accounts of a spend. An amount above the captured, charged or
+// recorded rest is [ErrNotCaptured]. A refund lowers the figures at the date of the spend, the
+// newest part first; from a [Leaky] rule it drains the units that have not leaked yet. Retries and
+// other errors are those of [Budgets.Charge]; a further error is [ErrUnknownSpend].
 //
 // With Force, Refund gives back more than was captured: a merchant returns more than he took. The
 // excess counts as a [Budgets.Credit] with the tags and the amount of the spend, dated now. A spend
@@ -251,16 +251,16 @@ func (b *Budgets) Refund(ctx context.Context, r RefundRequest) (Decision, error)
 	return b.sendFollowUp(ctx, decide.Action{Kind: figures.KindRefund, ID: r.ID, SpendID: r.SpendID, Force: r.Force}, r.Amount)
 }
 
-// ReverseRefund takes back a refund, or a part of it: the merchant has withdrawn it. The money counts
-// again at the date of its spend, and in a [Leaky] rule from now on. It has moved already, so no rule
-// declines it, and the remaining amount of a rule may become negative. A reversal of all refunds
-// restores the spend.
+// ReverseRefund takes back a refund, or a part of it: the merchant has withdrawn it. The money
+// counts again at the date of its spend, and in a [Leaky] rule from now on. It has moved already,
+// so no rule declines it, and the remaining amount of a rule may become negative. A reversal of all
+// refunds restores the spend.
 //
 // An amount above the rest of the refunds is [ErrNotRefunded]. The excess of a forced refund was a
-// credit, which is never reversed: Record takes the money. Nor does ReverseRefund take again what
-// Cancel gave back: a forced Capture does. In a rule with [Rule.CountsCredits], the money counts also
-// if credits had paid for it before the refund, which then made no room. A sum that a rule cannot
-// count exactly is [ErrAmount]. Retries and other errors are those of [Budgets.Refund].
+// credit, which is never reversed: Record takes the money. Nor does ReverseRefund take money again
+// that Cancel gave back: a forced Capture does. In a rule with [Rule.CountsCredits], the money
+// counts also if credits had paid for it before the refund, which then made no room. A sum that a
+// rule cannot count exactly is [ErrAmount]. Retries and other errors are those of [Budgets.Refund].
 func (b *Budgets) ReverseRefund(ctx context.Context, r ReverseRequest) (Decision, error) {
 	return b.sendFollowUp(ctx, decide.Action{Kind: figures.KindReverse, ID: r.ID, SpendID: r.SpendID}, r.Amount)
 }
@@ -528,22 +528,23 @@ func (b *Budgets) Credit(ctx context.Context, r Request) (Decision, error) {
 // than its account, in the main budget. Call it if the deadline of a request has passed without an
 // answer. It makes no difference whether the request was decided, is in flight elsewhere, or was
 // never sent: after Cancel its ID holds and spends nothing for [Options.KeepIDs] from now on.
-// Whoever sends the request afterwards is declined, with [Decision.Canceled] set. If [Budgets.Prune]
-// has removed the ID of an old spend, Cancel does not find that spend: it goes on counting.
+// Whoever sends the request afterwards is declined, with [Decision.Canceled] set. If
+// [Budgets.Prune] has removed the ID of an old spend, Cancel does not find that spend: it goes on
+// counting.
 //
 // Cancel releases the money that the request holds, with its increases, and gives back the money
-// that was taken, at the date of the spend. [Count] rules without [Rule.CountsVoids] do not count the
-// spend any more.
-// [Decision.Amount] is the sum.
+// that was taken, at the date of the spend. [Count] rules without [Rule.CountsVoids] do not count
+// the spend any more. [Decision.Amount] is the sum.
 //
 // Money that has moved all the same is still taken: by a forced Capture of the ID, and, if the
 // request began no spend before its cancellation, by a Record or a forced Authorize with the ID.
 //
-// The decision about a Cancel has Canceled set. A Cancel that is sent again returns the first decision,
-// with Replayed set, and so does the request itself, with the time of the Cancel, also if it arrives for
-// the first time. [Budgets.Get] shows a spend of 0 that is canceled. After a later Record with the ID,
-// another Cancel is a new one. A request of another account is [ErrRequest]. The ID of a request that was approved and began no spend, such as an
-// increase, is [ErrIDReused]. Other errors are those of [Budgets.Charge].
+// The decision about a Cancel has Canceled set. A Cancel that is sent again returns the first
+// decision, with Replayed set, and so does the request itself, with the time of the Cancel, also if
+// it arrives for the first time. [Budgets.Get] shows a spend of 0 that is canceled. After a later
+// Record with the ID, another Cancel is a new one. A request of another account is [ErrRequest].
+// The ID of a request that was approved and began no spend, such as an increase, is [ErrIDReused].
+// Other errors are those of [Budgets.Charge].
 func (b *Budgets) Cancel(ctx context.Context, id, account string) (_ Decision, err error) {
 	c := b.begin(ctx, "cancel")
 	defer c.end(&err)

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// TestMethods: no type of the rooms has more than 25 methods, so that a reader can know all of them.
-// The methods for callers of Budgets are the package itself, and do not count.
+// TestMethods: no type of the rooms has more than 25 methods, so that a reader can know all of
+// them. The methods for callers of Budgets are the package itself, and do not count.
 func TestMethods(t *testing.T) {
 	const most = 25
 	methods := make(map[string]int)
@@ -45,8 +45,8 @@ func TestMethods(t *testing.T) {
 	}
 }
 
-// receiver returns the type of a method, or nothing for other declarations and for the exported methods
-// of Budgets.
+// receiver returns the type of a method, or nothing for other declarations and for the exported
+// methods of Budgets.
 func receiver(d ast.Decl) string {
 	f, ok := d.(*ast.FuncDecl)
 	if !ok || f.Recv == nil {

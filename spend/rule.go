@@ -18,8 +18,8 @@ import (
 // never changes. [New] reports mistakes in a Rule.
 //
 // The name of a rule is 1 to 64 bytes of UTF-8, unique in its budget, and does not begin with
-// "frozen: ". Amounts are positive, but for PerTransaction, in the currency of the budget. Windows and
-// periods last from a microsecond to 100 years.
+// "frozen: ". Amounts are positive, but for PerTransaction, in the currency of the budget. Windows
+// and periods last from a microsecond to 100 years.
 type Rule struct{ spec figures.Rule }
 
 // Period is the length of a [Calendar] rule's periods.
@@ -33,14 +33,13 @@ const (
 	Year
 )
 
-// Leaky is a leaky bucket of that amount, which drains in period once it is
-// full. Room returns evenly, so nobody waits for a boundary. In the worst period
-// about twice the amount goes through: all of it at once, and the same again as
-// the bucket leaks. Held money does not leak; it begins to leak when it is
-// captured. The amount is at most 2^53 minor units. The bucket counts up to as
-// much: a Record or a forced Capture that would make a larger sum is [ErrAmount]. The level is a double:
-// at the microsecond at which a whole unit has leaked, it may still count. A rule that is new to an
-// account does not see the holds of before.
+// Leaky is a leaky bucket of that amount, which drains in period once it is full. Room returns
+// evenly, so nobody waits for a boundary. In the worst period about twice the amount goes through:
+// all of it at once, and the same again as the bucket leaks. Held money does not leak; it begins to
+// leak when it is captured. The amount is at most 2^53 minor units. The bucket counts up to as
+// much: a Record or a forced Capture that would make a larger sum is [ErrAmount]. The level is a
+// double: at the microsecond at which a whole unit has leaked, it may still count. A rule that is
+// new to an account does not see the holds of before.
 //
 // If the amount or the period changes, the time until the next decision on an account leaks at the
 // old rate. So a rate that is raised and lowered again makes no room.
@@ -100,8 +99,8 @@ func CountPer(name string, n int64, period Period, zone *time.Location) Rule {
 // CountsDeclines returns a [Count] or [CountPer] rule that also counts each declined Charge,
 // Authorize and UpTo, whichever rule declines it, or a frozen account. It limits attempts: somebody
 // who tests the numbers of cards is declined mostly. The declines of the rule count, too, so room
-// comes back only to those who wait: the figures of a Decline include the decline itself. A retry is no
-// attempt, and neither is an increase.
+// comes back only to those who wait: the figures of a Decline include the decline itself. A retry
+// is no attempt, and neither is an increase.
 func (r Rule) CountsDeclines() Rule {
 	r.spec.Declines = true
 	return r
@@ -185,8 +184,9 @@ func (r Rule) DayStarting(clock time.Duration) Rule {
 // values with used or held money. An account keeps a figure for each value in the window of the
 // rule, and for each value ever in a [Lifetime] rule; a decision reads and writes all of them. So
 // an account has at most 1,000 of them. Then the rule declines every further value. Money that has
-// moved counts all the same, by Record, Forced and Force: all further values have one figure together,
-// which [Usage.Others] marks, until it is zero again. [Leaky] and [PerTransaction] have no Per.
+// moved counts all the same, by Record, Forced and Force: all further values have one figure
+// together, which [Usage.Others] marks, until it is zero again. [Leaky] and [PerTransaction] have
+// no Per.
 func (r Rule) Per(tag string) Rule {
 	r.spec.Each, r.spec.Per = true, tag
 	return r
@@ -208,17 +208,17 @@ func (r Rule) CountsCredits() Rule {
 
 // Thresholds returns a rule whose decisions tell that an account has used or held shares of its
 // limit, in percent: at most 10 numbers from 1 to 100. [Decision.Crossed] names each share that the
-// account had not reached before the decision, under the limit of the last decision or a larger one of
-// now, and has reached after it. A limit of 0 has no shares. So a share is told again
-// after the account had used and held less: in a new period, after a refund, and when entries have
-// left the window.
+// account had not reached before the decision, under the limit of the last decision or a larger one
+// of now, and has reached after it. A limit of 0 has no shares. So a share is told again after the
+// account had used and held less: in a new period, after a refund, and when entries have left the
+// window.
 //
 // The limit is the account's own if it has one. A limit that was lowered makes the used share
-// larger: [Budgets.SetLimits] tells it, and where the raise of a limit has ended, the next
-// decision tells it. The first decision of a rule that is new to an account, or that got its
-// thresholds, tells all shares that the account has reached. With [Rule.Per], a decision tells the
-// shares of its own value alone: after a lower limit, those of other values are not told. PerTransaction cannot have thresholds. Of several calls, the last
-// one counts.
+// larger: [Budgets.SetLimits] tells it, and where the raise of a limit has ended, the next decision
+// tells it. The first decision of a rule that is new to an account, or that got its thresholds,
+// tells all shares that the account has reached. With [Rule.Per], a decision tells the shares of
+// its own value alone: after a lower limit, those of other values are not told. PerTransaction
+// cannot have thresholds. Of several calls, the last one counts.
 func (r Rule) Thresholds(percent ...int) Rule {
 	r.spec.Thresholds = slices.Compact(slices.Sorted(slices.Values(percent)))
 	return r

@@ -11,8 +11,8 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// TestVerifyFindsStaleSpends: a stored spend or hold that is whole, but is not as the entries tell, is
-// found, in both directions.
+// TestVerifyFindsStaleSpends: a stored spend or hold that is whole, but is not as the entries tell,
+// is found, in both directions.
 func TestVerifyFindsStaleSpends(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -58,8 +58,8 @@ func TestVerifyFindsStaleSpends(t *testing.T) {
 	}
 }
 
-// TestVerifyExpiredHold: a hold that the ledger has lost is missed, also when it has expired and is out of
-// the figures: no entry has ended it.
+// TestVerifyExpiredHold: a hold that the ledger has lost is missed, also when it has expired and is
+// out of the figures: no entry has ended it.
 func TestVerifyExpiredHold(t *testing.T) {
 	l := newTestLedger(t)
 	b := budgets(t, l, spend.Rolling("window", cents(1000), 2*day))
@@ -73,8 +73,8 @@ func TestVerifyExpiredHold(t *testing.T) {
 	}
 }
 
-// TestVerifyBesideCallers: an account is sound while others decide on it and prune it, between the pages
-// that Verify reads.
+// TestVerifyBesideCallers: an account is sound while others decide on it and prune it, between the
+// pages that Verify reads.
 func TestVerifyBesideCallers(t *testing.T) {
 	l := newTestLedger(t)
 	b := budgets(t, l, spend.Rolling("window", cents(1<<40), day), spend.Lifetime("ever", cents(1<<40)))

@@ -53,8 +53,8 @@ func (f *faulty) String() string {
 
 var errBroken = errors.New("broken")
 
-// TestAgentFaults makes each decision of a task fail, and lets each step break off. The task is then
-// run again. Whatever was done is paid, nothing is done twice, and nothing stays held.
+// TestAgentFaults makes each decision of a task fail, and lets each step break off. The task is
+// then run again. Whatever was done is paid, nothing is done twice, and nothing stays held.
 func TestAgentFaults(t *testing.T) {
 	const decisions = 9 // five steps, of which one is declined
 	for _, f := range faults {

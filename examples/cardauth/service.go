@@ -197,8 +197,8 @@ func (s *service) figures(w http.ResponseWriter, r *http.Request) {
 	write(w, http.StatusOK, "application/json", map[string]any{"rules": rules, "holds": holds})
 }
 
-// handle decodes a message, and answers it with its decision. The key is the Idempotency-Key, and of
-// is the authorization or the card in the path. If the client hangs up, the decision goes on.
+// handle decodes a message, and answers it with its decision. The key is the Idempotency-Key, and
+// of is the authorization or the card in the path. If the client hangs up, the decision goes on.
 func handle[M any](do func(ctx context.Context, key, of string, m M) (spend.Decision, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		ctx, stop := context.WithTimeout(context.WithoutCancel(r.Context()), deadline)

@@ -22,16 +22,16 @@ import (
 // bound their waits by [Lane.LockTimeout]. Where a flush stalls, it is sent once more and leaves
 // out the rows that are held; see [Lane.Skips]. The requests for these rows go to one more lane,
 // the slow one. That lane waits a moment, since most holders are other processes that commit, and
-// then tries again after pauses, until the caller's time is up. Meanwhile the calls of the same hash go
-// there at once.
+// then tries again after pauses, until the caller's time is up. Meanwhile the calls of the same
+// hash go there at once.
 type Combiner[Q, A any] struct {
 	r       *Runner
 	lanes   []*Lane       // the last is the slow one
 	flushes []Flush[Q, A] // of the lanes
 	fast    *combine.Combiner[Q, A]
 	slow    *combine.Combiner[Q, A]
-	// held are, by hash, the times in Unix nanoseconds until which calls go to the slow lane at once: a
-	// call that finds the row held delays those of other rows.
+	// held are, by hash, the times in Unix nanoseconds until which calls go to the slow lane at
+	// once: a call that finds the row held delays those of other rows.
 	held  [4096]atomic.Int64
 	pause time.Duration // of the slow lane, before it tries again
 	tried time.Time     // by the slow lane, for the last time
@@ -109,10 +109,10 @@ func NewTransactions[Q, A any](
 	return NewCombiner(r, b, func(l *Lane) Flush[Q, A] { return Transactions(l, decide) })
 }
 
-// Transactions returns a flush of a lane that answers a batch by one transaction. decide begins, decides
-// and commits it on the lane's connection, and sets the Err of a request that fails by itself. Where
-// the server refuses the transaction, its halves get a transaction each, so that one bad request fails
-// alone. Among a thousand it takes some twenty transactions to find it.
+// Transactions returns a flush of a lane that answers a batch by one transaction. decide begins,
+// decides and commits it on the lane's connection, and sets the Err of a request that fails by
+// itself. Where the server refuses the transaction, its halves get a transaction each, so that one
+// bad request fails alone. Among a thousand it takes some twenty transactions to find it.
 func Transactions[Q, A any](
 	l *Lane, decide func(context.Context, *Lane, *pgxpool.Conn, Batch[Q, A]) error,
 ) Flush[Q, A] {
@@ -145,7 +145,8 @@ func Transactions[Q, A any](
 
 // Do decides a request; see [combine.Combiner.Do]. While another transaction holds a row of the
 // request, Do begins no attempt after the runner's timeout; the last one is bounded as every flush.
-// The error is then [store.ErrUnavailable], and the context's error as well if the context has ended.
+// The error is then [store.ErrUnavailable], and the context's error as well if the context has
+// ended.
 func (c *Combiner[Q, A]) Do(ctx context.Context, hash uint64, in Q) (out A, err error) {
 	held := &c.held[hash%uint64(len(c.held))]
 	if until := held.Load(); until == 0 || until < time.Now().UnixNano() {
@@ -266,8 +267,8 @@ func (c *Combiner[Q, A]) flush(lane int, batch Batch[Q, A]) {
 	}
 }
 
-// flushSlow answers a batch on the slow lane. If the lane was idle, or has just served a request, it
-// waits for the rows first: they may become free in a moment.
+// flushSlow answers a batch on the slow lane. If the lane was idle, or has just served a request,
+// it waits for the rows first: they may become free in a moment.
 func (c *Combiner[Q, A]) flushSlow(batch Batch[Q, A]) {
 	start, last := time.Now(), len(c.lanes)-1
 	l, open := c.lanes[last], batch
@@ -276,8 +277,8 @@ func (c *Combiner[Q, A]) flushSlow(batch Batch[Q, A]) {
 		open = c.flushes[last](l.ctx, batch)
 	}
 	l.skip, l.wait = true, shortWait
-	// A statement that stalls all the same waits for a row that another transaction is inserting. Its
-	// halves are sent, the largest first, down to the one request that stalls by itself.
+	// A statement that stalls all the same waits for a row that another transaction is inserting.
+	// Its halves are sent, the largest first, down to the one request that stalls by itself.
 	sent := 0
 	for parts := []Batch[Q, A]{open}; len(parts) > 0; {
 		part := parts[0]

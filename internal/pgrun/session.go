@@ -30,9 +30,9 @@ const sessionKey = "brim.session"
 // vet finds out, at the first use of a connection, whether decisions are right on it. The error is
 // [*Unfit], or that of the question, which changes nothing.
 //
-// vet sends one statement for each connection. Through a pooler in transaction mode it asks one of the
-// server's sessions that the connection will have, and settings of the role or of the database count
-// for all of them.
+// vet sends one statement for each connection. Through a pooler in transaction mode it asks one of
+// the server's sessions that the connection will have, and settings of the role or of the database
+// count for all of them.
 func vet(ctx context.Context, q Queryer, conn *pgx.Conn) error {
 	data := conn.PgConn().CustomData()
 	if _, known := data[sessionKey]; known {
@@ -60,9 +60,9 @@ func ownWait(conn *pgx.Conn) time.Duration {
 	return own
 }
 
-// vetted is vet for a connection of the pool. It closes an unfit one, so that a setting that somebody
-// mends counts for the next call. It is nil if the connection breaks, since the caller then finds it
-// closed.
+// vetted is vet for a connection of the pool. It closes an unfit one, so that a setting that
+// somebody mends counts for the next call. It is nil if the connection breaks, since the caller
+// then finds it closed.
 func vetted(ctx context.Context, conn *pgxpool.Conn) error {
 	err := vet(ctx, conn, conn.Conn())
 	if conn.Conn().IsClosed() {
@@ -82,8 +82,8 @@ type settings struct {
 	lockTimeout    int64    // in milliseconds
 }
 
-// Unfit is the error of a connection, or a server, on which decisions would be wrong. [Check.Unfit] makes
-// a finding of it.
+// Unfit is the error of a connection, or a server, on which decisions would be wrong. [Check.Unfit]
+// makes a finding of it.
 type Unfit struct{ Subject, Problem, Remedy string }
 
 func (e *Unfit) Error() string {
@@ -96,8 +96,8 @@ func (e *Unfit) Unwrap() error { return store.ErrMisconfigured }
 // judge returns an [*Unfit] if decisions would be wrong.
 //
 // Text must be UTF-8 in the database and on the way to it. The server converts a key from another
-// client_encoding: one name then has a bucket for each encoding, and each bucket has the whole limit. A
-// database of another encoding cannot hold every key.
+// client_encoding: one name then has a bucket for each encoding, and each bucket has the whole
+// limit. A database of another encoding cannot hold every key.
 //
 // The operators and functions of a schema before pg_catalog would decide. The server looks for none
 // among temporary objects.

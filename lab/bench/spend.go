@@ -72,8 +72,8 @@ func (b *bench) spend(ctx context.Context) error {
 	return b.declines(ctx, size.crowded, 1, 64, 256)
 }
 
-// declining measures declines on accounts whose entries have few dates, as those that a job has made at
-// midnight.
+// declining measures declines on accounts whose entries have few dates, as those that a job has
+// made at midnight.
 func (b *bench) declining(ctx context.Context) error {
 	const entries = 20_000
 	if err := b.start(ctx, postgresServer); err != nil {
@@ -112,8 +112,8 @@ func (b *bench) charge(ctx context.Context, cards *spend.Budgets, account string
 	return err
 }
 
-// past is a clock that fills a ledger: it spreads entries over the window that ends now, and some have
-// one date together.
+// past is a clock that fills a ledger: it spreads entries over the window that ends now, and some
+// have one date together.
 type past struct {
 	entries, together int
 	began             time.Time
@@ -350,8 +350,8 @@ func (b *bench) spendBolt(ctx context.Context, size spendSize) (err error) {
 	})
 }
 
-// declines measures approvals and declines on one account with many entries, on every ledger. Some of
-// the entries have one date together.
+// declines measures approvals and declines on one account with many entries, on every ledger. Some
+// of the entries have one date together.
 func (b *bench) declines(ctx context.Context, entries, together int, callers ...int) error {
 	crowded := fmt.Sprint("crowded-", together)
 	for _, kind := range []struct {

@@ -81,8 +81,8 @@ func TestPartition(t *testing.T) {
 	}
 }
 
-// TestFiguresAfterMend: a mend gives the account figures of all rules of its process, and ForgetRule
-// tells that it has taken them.
+// TestFiguresAfterMend: a mend gives the account figures of all rules of its process, and
+// ForgetRule tells that it has taken them.
 func TestFiguresAfterMend(t *testing.T) {
 	s := subject{name: "memledger", open: inMemledger}
 	f, _, err := s.try(harness.Seed(1), []step{

@@ -151,8 +151,8 @@ type budget struct {
 	Length, TTL              time.Duration
 }
 
-// The rules of a budget, by number. A credit makes room in the rule lifetime, and in the rule retired,
-// which the team has in the old process alone.
+// The rules of a budget, by number. A credit makes room in the rule lifetime, and in the rule
+// retired, which the team has in the old process alone.
 const (
 	single = iota
 	lifetime

@@ -48,8 +48,8 @@ type Ledger struct {
 
 var _ ledger.Ledger = (*Ledger)(nil)
 
-// task is a job, or the IDs of requests to forget if they are older than before. Its answer is the number
-// of requests that were forgotten.
+// task is a job, or the IDs of requests to forget if they are older than before. Its answer is the
+// number of requests that were forgotten.
 type task struct {
 	job    *ledger.Job
 	ids    [][]byte
@@ -58,8 +58,8 @@ type task struct {
 }
 
 // New returns the ledger in the file of s, and creates its bbolt buckets if the file has none.
-// Closing the ledger leaves s open; close the ledger first. A store with [bolt.Options.SyncEvery] is
-// refused with [store.ErrMisconfigured], because money must not be forgotten.
+// Closing the ledger leaves s open; close the ledger first. A store with [bolt.Options.SyncEvery]
+// is refused with [store.ErrMisconfigured], because money must not be forgotten.
 func New(s *bolt.Store, o *Options) (*Ledger, error) {
 	l, err := newLedger(s, o)
 	return l, store.Wrap(backend, "new", err)

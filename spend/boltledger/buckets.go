@@ -13,8 +13,8 @@ import (
 	"github.com/brimgo/brim/spend/ledger"
 )
 
-// names holds the tables of the ledger. The first holds the names, working sets, entries and holds of
-// accounts, under the keys that codec.go describes. The second holds requests by ID.
+// names holds the tables of the ledger. The first holds the names, working sets, entries and holds
+// of accounts, under the keys that codec.go describes. The second holds requests by ID.
 type names struct{ accounts, requests *kv.Table }
 
 func namesOf(db *kv.DB, name string) *names {
@@ -26,8 +26,8 @@ func (n *names) all() [][]byte {
 	return [][]byte{n.accounts.Name(), n.accounts.MetaName(), n.requests.Name(), n.requests.MetaName()}
 }
 
-// there reports whether tx has the buckets of the ledger. It must have all of them or none: a new one
-// in the place of one that was lost would be empty.
+// there reports whether tx has the buckets of the ledger. It must have all of them or none: a new
+// one in the place of one that was lost would be empty.
 func (n *names) there(tx *bbolt.Tx) (bool, error) {
 	found := 0
 	for _, name := range n.all() {
@@ -158,8 +158,8 @@ func (b *buckets) view(job *ledger.Job, now int64) error {
 	return nil
 }
 
-// dropping returns a job that also looks for the keys that it drops. If one of the entries is damaged,
-// the job fails.
+// dropping returns a job that also looks for the keys that it drops. If one of the entries is
+// damaged, the job fails.
 func (b *buckets) dropping(job *ledger.Job) *ledger.Job {
 	return &ledger.Job{Run: func(snap ledger.Snapshot) (*ledger.Changes, error) {
 		c, err := job.Run(snap)
@@ -177,9 +177,9 @@ func (b *buckets) dropping(job *ledger.Job) *ledger.Job {
 	}}
 }
 
-// drop appends the keys of an account's entries up to a time, and those of their dates. It begins where
-// the last drop has ended: the removed keys before may still be in the file, and would be passed again
-// by each drop.
+// drop appends the keys of an account's entries up to a time, and those of their dates. It begins
+// where the last drop has ended: the removed keys before may still be in the file, and would be
+// passed again by each drop.
 func (b *buckets) drop(keys [][]byte, d ledger.Drop) ([][]byte, error) {
 	n, err := b.number(d.Account)
 	if err != nil {

@@ -15,8 +15,8 @@ func newEncoder() *book.Encoder { return book.NewEncoder(format) }
 // open begins to decode a value, which is empty if it was damaged. An error names its kind.
 func open(kind string, value []byte) *book.Decoder { return book.NewDecoder(kind, format, value) }
 
-// The table of accounts has two kinds of keys. A name leads to the number of its account, which stands
-// for the account everywhere else, so a new name is a change of two values.
+// The table of accounts has two kinds of keys. A name leads to the number of its account, which
+// stands for the account everywhere else, so a new name is a change of two values.
 const (
 	ofName   = 'a' // name: the number of the account
 	ofNumber = 'n' // number, letter ...

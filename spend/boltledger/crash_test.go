@@ -66,8 +66,8 @@ func openBoth(path string, o *bolt.Options) (s *bolt.Store, l *boltledger.Ledger
 	return s, l, err
 }
 
-// untilKilled runs a child, has line take each line that the child prints, and kills the child a moment
-// after some lines, or before that if early is true.
+// untilKilled runs a child, has line take each line that the child prints, and kills the child a
+// moment after some lines, or before that if early is true.
 func untilKilled(t *testing.T, r *rand.Rand, env, value string, early bool, line func(string)) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
@@ -279,8 +279,8 @@ func movingChild(path, number string) error {
 	return nil
 }
 
-// TestMoveAfterKill kills a program that charges an account and moves it. The account has moved wholly or
-// not at all, each time, and no charge is lost or has begun another account.
+// TestMoveAfterKill kills a program that charges an account and moves it. The account has moved
+// wholly or not at all, each time, and no charge is lost or has begun another account.
 func TestMoveAfterKill(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short leaves out the kills")

@@ -11,7 +11,8 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// reads are the calls of a ledger that change nothing. over runs a function on all decisions so far.
+// reads are the calls of a ledger that change nothing. over runs a function on all decisions so
+// far.
 type reads struct {
 	l    *Ledger
 	over func(ctx context.Context, op string, fn func(*buckets) error) error
@@ -72,7 +73,8 @@ func (b *buckets) history(account string, before ledger.Position, limit int) (li
 	return list, nil
 }
 
-// listPage is the number of accounts at which a list of those that are due looks in one transaction.
+// listPage is the number of accounts at which a list of those that are due looks in one
+// transaction.
 const listPage = 1024
 
 // list lists accounts whose names begin with start and are greater than after. A damaged one may be
@@ -98,15 +100,15 @@ func (b *buckets) list(start, after string, due int64, limit int) (list []string
 	return list, next, err
 }
 
-// prunePage is the number of keys that one transaction of PruneRequests looks at, and pruneBatch that of
-// the requests that one commit forgets at most.
+// prunePage is the number of keys that one transaction of PruneRequests looks at, and pruneBatch
+// that of the requests that one commit forgets at most.
 const (
 	prunePage  = 4096
 	pruneBatch = 512
 )
 
-// held adds the IDs of the requests with an open hold, from a key on. The next call goes on from next,
-// which is nil at the end.
+// held adds the IDs of the requests with an open hold, from a key on. The next call goes on from
+// next, which is nil at the end.
 func (b *buckets) held(ids map[string]bool, from []byte) (next []byte, err error) {
 	if len(from) == 0 {
 		from = []byte{ofNumber}

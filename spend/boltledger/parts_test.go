@@ -8,8 +8,8 @@ import (
 	"github.com/brimgo/brim/spend/ledger"
 )
 
-// fill stores an account for each of n numbers, with a request that began a spend with an open hold, and
-// one without. Only the last account is due, at 1.
+// fill stores an account for each of n numbers, with a request that began a spend with an open
+// hold, and one without. Only the last account is due, at 1.
 func fill(t *testing.T, l *Ledger, n int) {
 	t.Helper()
 	jobs := make([]*ledger.Job, n)
@@ -34,8 +34,8 @@ func fill(t *testing.T, l *Ledger, n int) {
 	}
 }
 
-// TestParts: each transaction of PruneRequests and of Accounts looks at a bounded number of keys, and
-// together they look at all.
+// TestParts: each transaction of PruneRequests and of Accounts looks at a bounded number of keys,
+// and together they look at all.
 func TestParts(t *testing.T) {
 	const n = listPage + 600
 	l := openLedger(t)

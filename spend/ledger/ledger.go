@@ -75,8 +75,8 @@ type Ledger interface {
 	Close() error
 }
 
-// StrayFinder is implemented by a [Ledger] whose Accounts cannot list an account that has lost its working
-// set.
+// StrayFinder is implemented by a [Ledger] whose Accounts cannot list an account that has lost its
+// working set.
 type StrayFinder interface {
 	// Strays returns [github.com/brimgo/brim/store.ErrCorrupt] if the ledger has
 	// entries or holds that belong to no account.
@@ -144,9 +144,9 @@ type Changes struct {
 	Moved    []Move    // accounts that get another key, after all else is stored
 }
 
-// Move gives an account another key, of which the ledger has no account. From then on, the account, its
-// entries, holds and requests are those of the new key, as if it had always been theirs, and the ledger
-// keeps the old key nowhere. The job has both keys in its Accounts.
+// Move gives an account another key, of which the ledger has no account. From then on, the account,
+// its entries, holds and requests are those of the new key, as if it had always been theirs, and
+// the ledger keeps the old key nowhere. The job has both keys in its Accounts.
 type Move struct{ From, To string }
 
 // Account is a working set.
@@ -185,8 +185,8 @@ type Entry struct {
 	RequestID string // of the request that caused it
 	SpendID   string // of the request that began the spend
 	// SpendAmount is the amount of the request that began the spend, of a credit, or of the request
-	// that was declined; it is Least of an UpTo that was declined. Rules may filter by it. It is 0 for a
-	// request that moves no money.
+	// that was declined; it is Least of an UpTo that was declined. Rules may filter by it. It is 0
+	// for a request that moves no money.
 	SpendAmount int64
 	Part        int64 // Seq of the entry that it corrects, or its own; 0 if it has an earlier date and corrects none
 	Amount      int64 // of the request: that was approved, and that was asked if it was declined
@@ -216,8 +216,8 @@ type Credited struct {
 // Position is a position in an account's ledger, whose entries are in the order of their numbers.
 type Position struct{ At, Seq int64 }
 
-// Place is a place among the entries of an account in the order of their dates, and of their numbers
-// within one date.
+// Place is a place among the entries of an account in the order of their dates, and of their
+// numbers within one date.
 type Place struct{ Dated, Seq int64 }
 
 // EndOf returns the place after all entries of a date.

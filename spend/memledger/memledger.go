@@ -37,9 +37,9 @@ type Options struct {
 type memory struct {
 	clock *clock.Clock
 
-	// lock is a fair lock: a channel with room for the one caller that holds it. Callers get it in the
-	// order in which they came. A sync.Mutex favours callers that run: then half of the calls took no
-	// time and others a thousand times as long.
+	// lock is a fair lock: a channel with room for the one caller that holds it. Callers get it in
+	// the order in which they came. A sync.Mutex favours callers that run: then half of the calls
+	// took no time and others a thousand times as long.
 	lock     chan struct{}
 	closed   bool
 	accounts map[string]*account
@@ -204,8 +204,8 @@ func (l *memory) move(m ledger.Move) {
 	}
 }
 
-// drop removes the entries up to a time. It copies the rest once that is less than a quarter of all,
-// so that the memory of the removed entries becomes free, and no call copies many.
+// drop removes the entries up to a time. It copies the rest once that is less than a quarter of
+// all, so that the memory of the removed entries becomes free, and no call copies many.
 func (a *account) drop(at int64) {
 	n := a.after(ledger.EndOf(at))
 	clear(a.entries[:n]) // what they refer to becomes free at once

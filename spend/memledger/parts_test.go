@@ -17,8 +17,8 @@ func decide(t *testing.T, l ledger.Ledger, c *ledger.Changes) {
 	}
 }
 
-// TestAccountsInParts: a call looks at a bounded number of accounts for those that are due, and together
-// the calls look at all.
+// TestAccountsInParts: a call looks at a bounded number of accounts for those that are due, and
+// together the calls look at all.
 func TestAccountsInParts(t *testing.T) {
 	l := New(nil)
 	key := func(n int) string { return fmt.Sprintf("cards/%05d", n) }
@@ -36,8 +36,8 @@ func TestAccountsInParts(t *testing.T) {
 	}
 }
 
-// TestPruneRequestsInParts: others have the lock between the parts of PruneRequests, and a hold that one
-// of them opens keeps its request.
+// TestPruneRequestsInParts: others have the lock between the parts of PruneRequests, and a hold
+// that one of them opens keeps its request.
 func TestPruneRequestsInParts(t *testing.T) {
 	const n = 4 * requestsPage
 	l := New(nil)
@@ -48,8 +48,8 @@ func TestPruneRequestsInParts(t *testing.T) {
 	c.Opened = []ledger.Hold{{Account: "cards/a", Expires: 1, SpendID: "7"}, {Account: "cards/a", Expires: 2, SpendID: "7"}}
 	decide(t, l, c)
 	decide(t, l, &ledger.Changes{Accounts: c.Accounts, Closed: c.Opened[:1]})
-	// Of n requests a part removes at most requestsPage, so an end of the context after the first part
-	// leaves the others.
+	// Of n requests a part removes at most requestsPage, so an end of the context after the first
+	// part leaves the others.
 	ctx, cancel := context.WithCancel(t.Context())
 	removed, err := l.PruneRequests(&twice{Context: ctx, cancel: cancel}, "cards/", 5)
 	if err == nil || removed == 0 || removed > requestsPage {
@@ -81,8 +81,8 @@ func (c *twice) Err() error {
 	return c.Context.Err()
 }
 
-// TestDropFreesEntries: dropped entries leave the memory, and corrections go with the entries, whatever
-// their dates.
+// TestDropFreesEntries: dropped entries leave the memory, and corrections go with the entries,
+// whatever their dates.
 func TestDropFreesEntries(t *testing.T) {
 	a := newAccount()
 	const n = 1000

@@ -137,8 +137,8 @@ func (l *Ledger) decideIn(ctx context.Context, q pgrun.Queryer, jobs []*ledger.J
 
 // run runs the jobs one after the other, each on the changes of those before it, and stores the
 // changes of all. errs are the jobs' own errors. A job that moves an account is the last one: errs
-// ends with it. With read, a decision takes two round trips, and more only where an account is new or
-// a job asks for rows that were not read ahead.
+// ends with it. With read, a decision takes two round trips, and more only where an account is new
+// or a job asks for rows that were not read ahead.
 func (r *rows) run(ctx context.Context, jobs []*ledger.Job) (errs []error, err error) {
 	batch := r.batch()
 	for i := 0; i < len(jobs) && !batch.Moves(); i++ {

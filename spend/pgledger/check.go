@@ -92,7 +92,8 @@ func tables(ctx context.Context, k *pgrun.Check) (bool, error) {
 	return all, nil
 }
 
-// mostAhead is the number of accounts with requests of the future of which a check asks for the time.
+// mostAhead is the number of accounts with requests of the future of which a check asks for the
+// time.
 const mostAhead = 100
 
 // ahead finds the accounts that have decided under a clock which was ahead, and that have not been

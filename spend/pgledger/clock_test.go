@@ -15,9 +15,9 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// TestClocksApart: a ledger refuses to decide, to tell and to prune if the server's clock is an hour or
-// more away from that of the process. Otherwise a server that is a year ahead would take its accounts
-// along, and a Prune would remove all that it keeps.
+// TestClocksApart: a ledger refuses to decide, to tell and to prune if the server's clock is an
+// hour or more away from that of the process. Otherwise a server that is a year ahead would take
+// its accounts along, and a Prune would remove all that it keeps.
 func TestClocksApart(t *testing.T) {
 	pool := pgtest.Pool(t)
 	schema := migrated(t)

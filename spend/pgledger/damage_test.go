@@ -23,8 +23,9 @@ var harmless = map[string]string{
 	"requests.spend": "with a row in spends, it is the spend as it began, which nobody reads",
 }
 
-// TestEveryColumn changes each column of each row of a ledger, deletes each row, and changes the bytes of
-// each value of package spend, one at a time. VerifyAll finds each of them, in one of the budgets.
+// TestEveryColumn changes each column of each row of a ledger, deletes each row, and changes the
+// bytes of each value of package spend, one at a time. VerifyAll finds each of them, in one of the
+// budgets.
 func TestEveryColumn(t *testing.T) {
 	ctx, schema := t.Context(), migrated(t)
 	pool := pgtest.Pool(t)

@@ -26,8 +26,8 @@ type calls struct {
 	own         bool // see [rows]
 }
 
-// View runs a job on one state of the database. If the job has looked up the answer to an ID, View ends
-// like a decision that was answered before, except on a standby. See [ledger.Ledger].
+// View runs a job on one state of the database. If the job has looked up the answer to an ID, View
+// ends like a decision that was answered before, except on a standby. See [ledger.Ledger].
 func (c calls) View(ctx context.Context, job *ledger.Job) error {
 	var failed error
 	err := c.look(ctx, "view", func(ctx context.Context, q pgrun.Queryer) error {

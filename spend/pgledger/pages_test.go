@@ -13,10 +13,10 @@ import (
 	"github.com/brimgo/brim/spend"
 )
 
-// TestPagesOfOneDate counts the entries that the server reads of an account with 4,000 entries of one
-// date, half of them corrections, which were made later. A decline reads two short parts of them. The
-// decision whose window they leave reads them by pages. While the corrections were made in the window
-// and count before it, decisions pass over few of them.
+// TestPagesOfOneDate counts the entries that the server reads of an account with 4,000 entries of
+// one date, half of them corrections, which were made later. A decline reads two short parts of
+// them. The decision whose window they leave reads them by pages. While the corrections were made
+// in the window and count before it, decisions pass over few of them.
 func TestPagesOfOneDate(t *testing.T) {
 	admin := pgtest.Pool(t)
 	for name, parts := range map[string][]string{"one table": nil, "partitions": {"2026-03-01", "2026-03-02", "2026-03-03"}} {

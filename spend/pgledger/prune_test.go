@@ -213,8 +213,8 @@ func TestPruneWithNothingDue(t *testing.T) {
 	}
 }
 
-// reseal gives the accounts of some rows, which statements have made or changed, states with a checksum
-// that is right.
+// reseal gives the accounts of some rows, which statements have made or changed, states with a
+// checksum that is right.
 func reseal(t *testing.T, pool *pgxpool.Pool, table, where string) {
 	t.Helper()
 	for after := int64(0); ; {

@@ -143,12 +143,13 @@ func (r *rows) send(out *pgx.Batch) error {
 	return r.judge(before, r.l.process())
 }
 
-// mostApart is how far apart the clocks of the server and of the process may be. An account that has
-// decided under a clock which was far ahead keeps that time until somebody mends it.
+// mostApart is how far apart the clocks of the server and of the process may be. An account that
+// has decided under a clock which was far ahead keeps that time until somebody mends it.
 const mostApart = time.Hour
 
-// judge returns an error if the server's clock, which was read between two readings of the process's
-// clock, is too far away from that. A clock that the application injects is its own affair.
+// judge returns an error if the server's clock, which was read between two readings of the
+// process's clock, is too far away from that. A clock that the application injects is its own
+// affair.
 func (r *rows) judge(before, after time.Time) error {
 	server := time.UnixMicro(r.now)
 	if r.l.run.Clock != nil || server.After(before.Add(-mostApart)) && server.Before(after.Add(mostApart)) {
@@ -228,8 +229,8 @@ func (r *rows) scanRequests(row pgx.Rows) error {
 	return row.Err()
 }
 
-// scanWatched reads the entries that leave windows. A window without a row may have entries that were
-// not looked for.
+// scanWatched reads the entries that leave windows. A window without a row may have entries that
+// were not looked for.
 func (r *rows) scanWatched(row pgx.Rows) error {
 	type window struct {
 		account string
@@ -275,8 +276,8 @@ type listing struct {
 	last    [2]ledger.Place
 }
 
-// add adds an entry of a part, of which the statement returns that many rows at most. Of a full part,
-// the last row only tells where the part goes on.
+// add adds an entry of a part, of which the statement returns that many rows at most. Of a full
+// part, the last row only tells where the part goes on.
 func (l *listing) add(line *listed, account string, most int) error {
 	e, err := line.entry(account)
 	if err != nil {

@@ -21,9 +21,10 @@ import (
 )
 
 // TestBytesOfPayment sees that a card payment, authorized and captured, and charged to a card and
-// to an account under three rules each, takes the bytes that docs/internals/spend.md tells, and that
-// updates of accounts are heap-only. The server is one of its own, since other tests would write to
-// the log meanwhile. The least of three measurements counts: the server writes to it as well.
+// to an account under three rules each, takes the bytes that docs/internals/spend.md tells, and
+// that updates of accounts are heap-only. The server is one of its own, since other tests would
+// write to the log meanwhile. The least of three measurements counts: the server writes to it as
+// well.
 func TestBytesOfPayment(t *testing.T) {
 	const cards, teams = 400, 100
 	payments := seed.Attempts(800, 20_000)

@@ -56,8 +56,8 @@ const (
 
 func bound(us int64) time.Time { return pgrun.Timestamp(max(first, min(last, us))) }
 
-// Entries lists entries by date. Declines of several accounts ask for the entries after one edge. So
-// the entries come with the pages of as many other accounts as were asked for before.
+// Entries lists entries by date. Declines of several accounts ask for the entries after one edge.
+// So the entries come with the pages of as many other accounts as were asked for before.
 func (r *rows) Entries(
 	account string, after ledger.Place, upto int64, limit int,
 ) (list []ledger.Entry, through ledger.Place, err error) {

@@ -19,9 +19,9 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// TestAnswersSurviveFailOver: an answer that is told survives a fail-over to the synchronous standby, also if it was
-// read. The waits of all commits are cancelled while the standby is away. So each charge has an unknown
-// outcome, and its retry finds a decision that only the primary has.
+// TestAnswersSurviveFailOver: an answer that is told survives a fail-over to the synchronous
+// standby, also if it was read. The waits of all commits are cancelled while the standby is away.
+// So each charge has an unknown outcome, and its retry finds a decision that only the primary has.
 func TestAnswersSurviveFailOver(t *testing.T) {
 	const charges, limit, before, callers = 2000, 1000, 100, 256
 	primary := pgtest.NewServer(t)
@@ -137,8 +137,8 @@ func TestAnswersSurviveFailOver(t *testing.T) {
 	}
 }
 
-// TestReadAnswers: an answer that is read waits for the synchronous standby, and where there is none, it
-// logs nothing. The standby of this server is away.
+// TestReadAnswers: an answer that is read waits for the synchronous standby, and where there is
+// none, it logs nothing. The standby of this server is away.
 func TestReadAnswers(t *testing.T) {
 	server := pgtest.NewServer(t)
 	admin := pgtest.PoolAt(t, server.URL()+"&synchronous_commit=local")

@@ -14,8 +14,9 @@ import (
 	"github.com/brimgo/brim/spend/ledger"
 )
 
-// store stores changes, with one statement for each table, and commits. Without changes it rolls back,
-// unless the transaction has read an answer that must be as durable as one that it would store.
+// store stores changes, with one statement for each table, and commits. Without changes it rolls
+// back, unless the transaction has read an answer that must be as durable as one that it would
+// store.
 func (r *rows) store(ctx context.Context, c *ledger.Changes) error {
 	out := &pgx.Batch{}
 	queue := func(name string, rows int, args ...any) {

@@ -11,8 +11,8 @@ import (
 	"github.com/brimgo/brim/spend/ledger"
 )
 
-// TestView compares each entry of the view with that of the ledger: the table leaves columns out. The view
-// tells who or what declined a request, and why an account is frozen.
+// TestView compares each entry of the view with that of the ledger: the table leaves columns out.
+// The view tells which rule declined a request, and why an account is frozen.
 func TestView(t *testing.T) {
 	pool := pgtest.Pool(t)
 	schema := migrated(t)

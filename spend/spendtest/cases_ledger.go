@@ -38,8 +38,8 @@ func (s *fixture) exported(o *spend.ExportOptions) (list []string, entries []spe
 	return list, entries
 }
 
-// apart charges each of the IDs or accounts, which differ by little, and wants that none is taken for
-// another.
+// apart charges each of the IDs or accounts, which differ by little, and wants that none is taken
+// for another.
 func apart(change func(c call, name string) call) check {
 	return func(s *fixture) {
 		long := strings.Repeat("x", 20)
@@ -493,8 +493,8 @@ func ledgerCases() []testCase {
 	}
 }
 
-// pruneCases are about Prune beside rules of other processes, and rules that begin later. The random
-// sequences prune too, but not in these ways.
+// pruneCases are about Prune beside rules of other processes, and rules that begin later. The
+// random sequences prune too, but not in these ways.
 func pruneCases() []testCase {
 	single := []spend.Rule{spend.PerTransaction("single", money(1<<20))}
 	yearly := map[string][]spend.Rule{"year": {

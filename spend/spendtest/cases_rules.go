@@ -30,8 +30,8 @@ func raise(rule string, n int64, d time.Duration) check {
 	}
 }
 
-// ruleCases are about the rules of a budget that the random sequences do not have, and about requests
-// that they do not make.
+// ruleCases are about the rules of a budget that the random sequences do not have, and about
+// requests that they do not make.
 func ruleCases() []testCase {
 	single := spend.PerTransaction("single", money(1<<20))
 	also := spend.Account{Budget: "a team", Name: "card"}

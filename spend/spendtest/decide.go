@@ -296,7 +296,7 @@ func (a *attempt) refunds() error {
 	return nil
 }
 
-// reverses prepares the reversal of refunds. What a cancellation has given back stays so.
+// reverses prepares the reversal of refunds. Money that a cancellation has given back stays so.
 func (a *attempt) reverses() error {
 	s := a.spend
 	if s == nil || s.gone {

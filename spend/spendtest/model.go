@@ -484,9 +484,9 @@ func (m *Model) uncredit(rule, account string) {
 	})
 }
 
-// mend sets accounts to the time t that have all decided at top, under a clock that was ahead. Entries
-// that are dated later count from t on, and holds that have expired stay so. Rules with a window count
-// the spends anew. No spend counts against these accounts and others.
+// mend sets accounts to the time t that have all decided at top, under a clock that was ahead.
+// Entries that are dated later count from t on, and holds that have expired stay so. Rules with a
+// window count the spends anew. No spend counts against these accounts and others.
 func (m *Model) mend(rules Rules, accounts []string, top, t int64) {
 	for id, s := range m.spends {
 		if !slices.Contains(accounts, s.accounts[0]) {

@@ -38,7 +38,8 @@ func (s *sequence) move() error {
 	return err
 }
 
-// anyName returns a name of an account: its present one, or one that it had, but not that which is out.
+// anyName returns a name of an account: its present one, or one that it had, but not that which is
+// out.
 func (s *sequence) anyName(account string, out ...string) string {
 	present, moves := s.names[account]
 	if !moves {
@@ -102,7 +103,8 @@ func (s *sequence) firstName(a *spend.Account) {
 	}
 }
 
-// pruneNames forgets the names of accounts that have moved before KeepIDs, and returns their number.
+// pruneNames forgets the names of accounts that have moved before KeepIDs, and returns their
+// number.
 func (s *sequence) pruneNames(now int64) (n int64) {
 	for name, f := range s.formers {
 		if f.at < now-s.keep {

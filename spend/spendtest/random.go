@@ -49,13 +49,13 @@ const tick = int64(time.Second/time.Microsecond) / 64
 // steps is the number of requests in a random sequence.
 const steps = 10
 
-// Random runs random sequences of requests and compares every answer with a
-// model: charges, authorizations, increases, captures, voids, refunds, records,
-// expiries, retries, lost transactions, prunes, changes of rules, rules that are forgotten, and
-// accounts that are mended. After every step it compares all figures; see [Harness].CompareRarely.
-// Before that, it sends the same requests of two processes with different rules to two budgets, of
-// which one is pruned by either process, and compares the decisions of years. With -short, it runs a
-// tenth of the sequences.
+// Random runs random sequences of requests and compares every answer with a model: charges,
+// authorizations, increases, captures, voids, refunds, records, expiries, retries, lost
+// transactions, prunes, changes of rules, rules that are forgotten, and accounts that are mended.
+// After every step it compares all figures; see [Harness].CompareRarely. Before that, it sends the
+// same requests of two processes with different rules to two budgets, of which one is pruned by
+// either process, and compares the decisions of years. With -short, it runs a tenth of the
+// sequences.
 //
 // Everything random comes from the environment variable BRIM_SEED, a number, or
 // from a new seed without it. A failure prints the command that repeats it. The

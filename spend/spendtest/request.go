@@ -99,8 +99,8 @@ func (r Request) Send(ctx context.Context, b *spend.Budgets) (spend.Decision, er
 	return spend.Decision{}, fmt.Errorf("spendtest: there is no method %q; see the names in Send", r.Method)
 }
 
-// player makes random requests, and tells of them. Its budgets have names of their own, so that no two
-// players share an account.
+// player makes random requests, and tells of them. Its budgets have names of their own, so that no
+// two players share an account.
 type player struct {
 	clock *testClock
 	r     *rand.Rand

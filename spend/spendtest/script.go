@@ -18,8 +18,8 @@ type check func(s *fixture)
 
 func (f check) do(s *fixture) { f(s) }
 
-// call is a request with the answer that it must get: an approval, unless no or fails says otherwise.
-// Its IDs are names in the script.
+// call is a request with the answer that it must get: an approval, unless no or fails says
+// otherwise. Its IDs are names in the script.
 type call struct {
 	Request
 	back    time.Duration // from now to the date

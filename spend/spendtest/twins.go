@@ -15,17 +15,17 @@ import (
 	"github.com/brimgo/brim/spend/ledger"
 )
 
-// twins are budgets of one ledger that get the same requests, of two processes with different rules.
-// One of the budgets is pruned, by either process. Another one has the rules of both processes as
-// plans, and each request goes to accounts with the plan of its process. Every decision must be the
-// same.
+// twins are budgets of one ledger that get the same requests, of two processes with different
+// rules. One of the budgets is pruned, by either process. Another one has the rules of both
+// processes as plans, and each request goes to accounts with the plan of its process. Every
+// decision must be the same.
 type twins struct {
 	player
 	// rarely is Harness.CompareRarely.
 	rarely bool
-	// long is set if the processes have rules that look back further than KeepIDs. Then each process
-	// decides on each account within KeepIDs. Otherwise a decision of the other process would drop its
-	// rules, and as new ones they would count the entries that are left.
+	// long is set if the processes have rules that look back further than KeepIDs. Then each
+	// process decides on each account within KeepIDs. Otherwise a decision of the other process
+	// would drop its rules, and as new ones they would count the entries that are left.
 	long  bool
 	rules [2][]Rule // of each process
 	kept  [2]*spend.Budgets
@@ -232,8 +232,8 @@ func (tw *twins) refresh() error {
 	return nil
 }
 
-// all sends a request of process p about accounts to the twins. In those that have another plan, the
-// process decides beforehand in all twins, so that the accounts have decided as often.
+// all sends a request of process p about accounts to the twins. In those that have another plan,
+// the process decides beforehand in all twins, so that the accounts have decided as often.
 func (tw *twins) all(p int, accounts []string, r Request) error {
 	for _, account := range accounts {
 		if tw.plan[account] == p {
@@ -249,8 +249,8 @@ func (tw *twins) all(p int, accounts []string, r Request) error {
 	return tw.same(p, r, r)
 }
 
-// same sends a request of process p to the twins, and another one to that with plans, and compares the
-// answers. Names of requests and budgets end in that of the twin.
+// same sends a request of process p to the twins, and another one to that with plans, and compares
+// the answers. Names of requests and budgets end in that of the twin.
 func (tw *twins) same(p int, r, planned Request) error {
 	twin := func(name string, b *spend.Budgets, q Request) (spend.Decision, error) {
 		q.ID += name

@@ -66,8 +66,8 @@ func (s *sequence) forget() error {
 }
 
 // strays reports whether a sequence decides under a clock that is ahead. One that prunes may lose
-// entries that a mended account needs. A Leaky rule is full after a mend if it has counted under the
-// wrong clock, which the model does not tell.
+// entries that a mended account needs. A Leaky rule is full after a mend if it has counted under
+// the wrong clock, which the model does not tell.
 func (s *sequence) strays() bool {
 	return s.keep == 0 && !slices.ContainsFunc(s.all, func(r Rule) bool { return r.Kind == "leaky" })
 }
@@ -305,7 +305,8 @@ func (s *sequence) prune() error {
 type unneeded struct{ at, upto int64 }
 
 // prune notes up to which date the ledger may have removed the entries of each account, and up to
-// which date it must have removed them. It keeps more of them for rules that have not decided since.
+// which date it must have removed them. It keeps more of them for rules that have not decided
+// since.
 func (m *Model) prune(rules []Rule, accounts []string, keep, now int64) {
 	again := keep
 	for _, list := range m.moves {

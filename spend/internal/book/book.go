@@ -1,5 +1,6 @@
 // Package book holds the parts that package spend and its ledgers share: [Batch] decides jobs one
-// after the other on one state of a ledger, and [Encoder] and [Decoder] are the form of stored values.
+// after the other on one state of a ledger, and [Encoder] and [Decoder] are the form of stored
+// values.
 package book
 
 import (
@@ -12,7 +13,8 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// Reader reads the stored state of a ledger. Its methods are those of [ledger.Snapshot], but for Open.
+// Reader reads the stored state of a ledger. Its methods are those of [ledger.Snapshot], but for
+// Open.
 type Reader interface {
 	Locked(account string) bool
 	Account(key string) (ledger.Account, error)
@@ -20,13 +22,13 @@ type Reader interface {
 	// Entries may return more than limit entries.
 	Entries(account string, after ledger.Place, upto int64, limit int) (entries []ledger.Entry, through ledger.Place, err error)
 	Since(account string, after ledger.Position, limit int) ([]ledger.Entry, error)
-	// Open returns the account's open holds as [ledger.Snapshot.Holds] does, as a slice of the caller's.
-	// The next calls are Request for each.
+	// Open returns the account's open holds as [ledger.Snapshot.Holds] does, as a slice of the
+	// caller's. The next calls are Request for each.
 	Open(account string, after ledger.Hold, upto int64, limit int) (open []ledger.Hold, next int64, err error)
 }
 
-// Batch is the snapshot of the jobs of one transaction: the stored state with the changes of the jobs
-// so far. It reads no account, no request and no short page of entries twice.
+// Batch is the snapshot of the jobs of one transaction: the stored state with the changes of the
+// jobs so far. It reads no account, no request and no short page of entries twice.
 type Batch struct {
 	Reader
 	Pages    Pages // that the reader has read ahead, and those that jobs have read
@@ -75,8 +77,8 @@ func NewBatch(stored Reader, now int64) *Batch {
 }
 
 // Run runs a job, and adds its changes to the batch. If Run returns an error, which is that of the
-// job, nothing of the job is in the batch. A job cannot replace an account or a spend that cannot be
-// read. A job that moves an account is the last one of its batch.
+// job, nothing of the job is in the batch. A job cannot replace an account or a spend that cannot
+// be read. A job that moves an account is the last one of its batch.
 func (b *Batch) Run(job *ledger.Job) error {
 	c, err := job.Run(b)
 	if c == nil || err != nil {
@@ -235,7 +237,8 @@ func (b *Batch) Entries(account string, after ledger.Place, upto int64, limit in
 	return list, through, nil
 }
 
-// Merge adds entries of an account that are not stored yet to the answer of [ledger.Snapshot.Entries].
+// Merge adds entries of an account that are not stored yet to the answer of
+// [ledger.Snapshot.Entries].
 func Merge(stored []ledger.Entry, through ledger.Place, fresh []ledger.Entry, after ledger.Place, upto int64) ([]ledger.Entry, ledger.Place) {
 	all := stored[:len(stored):len(stored)]
 	for i := range fresh {
@@ -267,8 +270,8 @@ func (b *Batch) Since(account string, after ledger.Position, limit int) ([]ledge
 	return list, err
 }
 
-// Holds returns the requests of open holds. Those that jobs have opened follow the stored ones of the
-// same expiry.
+// Holds returns the requests of open holds. Those that jobs have opened follow the stored ones of
+// the same expiry.
 func (b *Batch) Holds(
 	account string, after ledger.Hold, upto int64, limit int,
 ) (held []ledger.Held, next int64, err error) {

@@ -81,8 +81,8 @@ var scratch = sync.Pool{New: func() any { return new(Encoder) }}
 // Scratch returns an encoder of values that are only to be summed up, by [Encoder.SumUp].
 func Scratch() *Encoder { return scratch.Get().(*Encoder) }
 
-// SumUp returns the checksum of the values after those of another checksum. The encoder must not be used
-// any more.
+// SumUp returns the checksum of the values after those of another checksum. The encoder must not be
+// used any more.
 func (e *Encoder) SumUp(before uint32) uint32 {
 	sum := Sum(before, e.B)
 	e.B = e.B[:0]
@@ -98,15 +98,15 @@ func Seal(value []byte, beside uint32) []byte {
 	return binary.BigEndian.AppendUint32(value, Sum(beside, value))
 }
 
-// Decoder reads the values of an [Encoder], and copies them. After the first value that is missing it
-// returns zeros, and Err is set.
+// Decoder reads the values of an [Encoder], and copies them. After the first value that is missing
+// it returns zeros, and Err is set.
 type Decoder struct {
 	B   []byte
 	Err error
 }
 
-// NewDecoder begins to decode a value. Errors are [store.ErrCorrupt] and name the kind of the value.
-// A value without a byte is one whose checksums are wrong.
+// NewDecoder begins to decode a value. Errors are [store.ErrCorrupt] and name the kind of the
+// value. A value without a byte is one whose checksums are wrong.
 func NewDecoder(kind string, format byte, b []byte) *Decoder {
 	d := &Decoder{}
 	switch {

@@ -8,14 +8,15 @@ import (
 	"github.com/brimgo/brim/internal/sleep"
 )
 
-// Pace keeps long work from the throughput of others who need the same locks and cores: whoever works
-// in parts calls Worked in each part, and Rest between two of them. The zero Pace is ready. Any number
-// of goroutines may use it at once.
+// Pace keeps long work from the throughput of others who need the same locks and cores: whoever
+// works in parts calls Worked in each part, and Rest between two of them. The zero Pace is ready.
+// Any number of goroutines may use it at once.
 type Pace struct{ worked atomic.Int64 } // nanoseconds since the last rest
 
-// A rest is rests times as long as the work since the last one: a ledger does as much again outside of
-// jobs, to remove what they drop, and others keep about four fifths of their throughput whatever the work
-// costs them. It is no longer than longestRest, because a server may have stopped within the work.
+// A rest is rests times as long as the work since the last one: a ledger does as much again outside
+// of jobs, to remove what they drop, and others keep about four fifths of their throughput whatever
+// the work costs them. It is no longer than longestRest, because a server may have stopped within
+// the work.
 const (
 	rests       = 8
 	longestRest = time.Second

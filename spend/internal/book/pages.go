@@ -6,8 +6,8 @@ import (
 	"github.com/brimgo/brim/spend/ledger"
 )
 
-// Through returns the place up to which a page has all entries that has stopped at one place, before
-// the next one: within a date only if both have that date.
+// Through returns the place up to which a page has all entries that has stopped at one place,
+// before the next one: within a date only if both have that date.
 func Through(last, next ledger.Place) ledger.Place {
 	if next.Dated > last.Dated {
 		return ledger.EndOf(last.Dated)
@@ -21,8 +21,8 @@ func Sort(list []ledger.Entry) {
 }
 
 // Pages are stored entries of accounts by the place after which they begin. They stay true while a
-// batch decides: a ledger stores the changes of its jobs at the end. Declines of one account ask for
-// the same page, to tell when the amount would fit.
+// batch decides: a ledger stores the changes of its jobs at the end. Declines of one account ask
+// for the same page, to tell when the amount would fit.
 type Pages map[edge]page
 
 type edge struct {
@@ -40,8 +40,8 @@ type page struct {
 // pages does not come back to them.
 const MostKept = 64
 
-// Keep keeps entries of an account: all that come after one place and up to another. limit is that of
-// the read, or 0.
+// Keep keeps entries of an account: all that come after one place and up to another. limit is that
+// of the read, or 0.
 func (p Pages) Keep(account string, after ledger.Place, list []ledger.Entry, through ledger.Place, limit int) {
 	if limit <= MostKept {
 		p[edge{account, after}] = page{list, through, limit}

@@ -27,8 +27,8 @@ type account struct {
 	unknown  []*figures.Tally // of rules that the plan lacks; other processes may use these rules
 }
 
-// loadBare reads an account of the budget, all of whose rules are unknown. An account that the ledger does
-// not have is empty.
+// loadBare reads an account of the budget, all of whose rules are unknown. An account that the
+// ledger does not have is empty.
 func (d *Decider) loadBare(budget *Budget, snap ledger.Snapshot, key string) (*account, error) {
 	stored, err := snap.Account(key)
 	if err != nil {

@@ -80,8 +80,8 @@ func (d *Decider) Seal(act *Action) {
 	}
 }
 
-// repeats reports whether a request with this content was the same, but for its accounts. A request without a TTL means
-// the default, which may have been another one when the request was sent first.
+// repeats reports whether a request with this content was the same, but for its accounts. A request
+// without a TTL means the default, which may have been another one when the request was sent first.
 func (act *Action) repeats(content []byte) bool {
 	return bytes.Equal(content, act.Content) || act.TTL == 0 && bytes.HasPrefix(content, act.Content[:digestSize])
 }
@@ -89,8 +89,8 @@ func (act *Action) repeats(content []byte) bool {
 // digestSize is the number of bytes of a digest.
 const digestSize = 16
 
-// Digest identifies the meaning of the request, but for its accounts, which may move, and the lifetime
-// of its hold. Tags without a value change nothing.
+// Digest identifies the meaning of the request, but for its accounts, which may move, and the
+// lifetime of its hold. Tags without a value change nothing.
 func (act *Action) Digest() []byte {
 	b := make([]byte, 0, 256)
 	part := func(s string) {

@@ -55,8 +55,9 @@ var canceledContent = []byte(figures.KindCancel)
 
 func isCanceled(r *ledger.Request) bool { return bytes.Equal(r.Content, canceledContent) }
 
-// encodeCanceled returns the answer to a cancellation with that to the prior request, if it was declined.
-// The cancellation is stored with the accounts of the prior request, by which both answers name theirs.
+// encodeCanceled returns the answer to a cancellation with that to the prior request, if it was
+// declined. The cancellation is stored with the accounts of the prior request, by which both
+// answers name theirs.
 func encodeCanceled(answer []byte, prior *ledger.Request) []byte {
 	of := ledger.Request{}
 	if prior != nil && prior.Spend == nil {
@@ -152,8 +153,8 @@ func (out *Answer) encode() []byte {
 	return e.B
 }
 
-// encode writes a usage that follows others, the last of them of an account. It returns the names of
-// the rules of all of them.
+// encode writes a usage that follows others, the last of them of an account. It returns the names
+// of the rules of all of them.
 func (u *Usage) encode(e *book.Encoder, account int, names []string, at int64) []string {
 	name := slices.Index(names, u.Rule)
 	var has int64
@@ -199,8 +200,8 @@ type answerDecoder struct {
 
 const ofAnswer = "an answer" // names it in errors
 
-// openAnswer begins to decode the answer to a request, which is sealed together with all that is stored
-// beside it, but for the keys of the accounts: an account may get another one.
+// openAnswer begins to decode the answer to a request, which is sealed together with all that is
+// stored beside it, but for the keys of the accounts: an account may get another one.
 func openAnswer(r *ledger.Request) *book.Decoder {
 	return book.NewSealed(ofAnswer, format, r.Answer, besideAnswer(r))
 }

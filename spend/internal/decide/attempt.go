@@ -199,8 +199,8 @@ func (t *attempt) decodeSpend(r *ledger.Request) (err error) {
 	return err
 }
 
-// decline adds to every account an entry that names the rules that refused, and the reason of a freeze.
-// A declined spend would have begun with first units; an increase begins none.
+// decline adds to every account an entry that names the rules that refused, and the reason of a
+// freeze. A declined spend would have begun with first units; an increase begins none.
 func (t *attempt) decline(first int64) error {
 	refused := make([][]string, len(t.accounts))
 	for _, r := range t.refusals {

@@ -107,8 +107,8 @@ func (t *attempt) cancelSpend() error {
 	return nil
 }
 
-// cancel adds entries to an account that take back all that the spend holds and has taken there: the
-// hold may have expired in accounts whose time is ahead, and be open in the others.
+// cancel adds entries to an account that take back all that the spend holds and has taken there:
+// the hold may have expired in accounts whose time is ahead, and be open in the others.
 func (sp *spend) cancel(a *account, requestID string, spent bool, counted int) (moved int64, err error) {
 	held := sp.expires != 0 && sp.ended == "" && !a.expired(sp)
 	for i, p := range slices.Backward(sp.parts) {

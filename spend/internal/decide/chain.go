@@ -5,8 +5,8 @@ import (
 	"github.com/brimgo/brim/spend/ledger"
 )
 
-// chained returns the checksum of the entries of an account up to e, from that of the entries before. It
-// has every field but the account, which may get another key.
+// chained returns the checksum of the entries of an account up to e, from that of the entries
+// before. It has every field but the account, which may get another key.
 func chained(before uint32, e *ledger.Entry) uint32 {
 	b := book.Scratch()
 	for _, n := range [...]int64{

@@ -7,7 +7,8 @@ import (
 	"github.com/brimgo/brim/spend/ledger"
 )
 
-// TestChainHasEveryField: another value of any field of an entry, but for its account, is another checksum.
+// TestChainHasEveryField: another value of any field of an entry, but for its account, is another
+// checksum.
 func TestChainHasEveryField(t *testing.T) {
 	whole := func() ledger.Entry {
 		return ledger.Entry{

@@ -15,8 +15,8 @@ const format = 5
 
 func newEncoder() *book.Encoder { return book.NewEncoder(format) }
 
-// stored returns the account in the form that the ledger keeps, once all entries of the decision are as
-// they will be stored.
+// stored returns the account in the form that the ledger keeps, once all entries of the decision
+// are as they will be stored.
 func (a *account) stored() ledger.Account {
 	for i := range a.added {
 		a.sum = chained(a.sum, &a.added[i])
@@ -179,8 +179,8 @@ func (sp *spend) encode() []byte {
 	return book.Seal(e.B, besideSpend(sp.id, sp.accounts))
 }
 
-// besideSpend is the checksum of the request of a spend. The keys of its accounts are not part of it:
-// an account may get another one.
+// besideSpend is the checksum of the request of a spend. The keys of its accounts are not part of
+// it: an account may get another one.
 func besideSpend(id string, accounts []string) uint32 {
 	e := book.Scratch()
 	e.String(id)
@@ -188,8 +188,8 @@ func besideSpend(id string, accounts []string) uint32 {
 	return e.SumUp(0)
 }
 
-// spendOf reads the spend that a request began. A request that rules of several accounts declined, and
-// that was canceled then, has its spend in the first of them.
+// spendOf reads the spend that a request began. A request that rules of several accounts declined,
+// and that was canceled then, has its spend in the first of them.
 func spendOf(r *ledger.Request) (*spend, error) {
 	accounts := r.Accounts
 	if len(accounts) > 1 && isCanceled(r) {

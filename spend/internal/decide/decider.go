@@ -1,6 +1,6 @@
 // Package decide makes the decisions of package spend: it loads accounts from a ledger, asks the
-// figures of their rules, carries out the life of a spend, and stores the outcome. The front, package
-// spend, has checked what comes from a caller. Times are microseconds since the Unix epoch.
+// figures of their rules, carries out the life of a spend, and stores the outcome. The front,
+// package spend, has checked the requests of callers. Times are microseconds since the Unix epoch.
 package decide
 
 import (
@@ -115,8 +115,8 @@ func (d *Decider) Decide(ctx context.Context, act *Action) (*Outcome, error) {
 	}
 }
 
-// DecideAll makes decisions in one transaction if the ledger can. There is an outcome or an error for
-// each action.
+// DecideAll makes decisions in one transaction if the ledger can. There is an outcome or an error
+// for each action.
 func (d *Decider) DecideAll(ctx context.Context, acts []*Action) ([]*Outcome, []error) {
 	jobs, outs := make([]*ledger.Job, len(acts)), make([]*Outcome, len(acts))
 	for i, act := range acts {
@@ -131,8 +131,10 @@ func (d *Decider) DecideAll(ctx context.Context, acts []*Action) ([]*Outcome, []
 	return outs, errs
 }
 
-// job returns the job that decides act about the accounts with these keys, and the place of the outcome, which is valid once the ledger has stored the changes. The place is a variable of the job's
-// own, because the job may still run after the caller's context has ended and the caller has left.
+// job returns the job that decides act about the accounts with these keys, and the place of the
+// outcome, which is valid once the ledger has stored the changes. The place is a variable of the
+// job's own, because the job may still run after the caller's context has ended and the caller has
+// left.
 func (d *Decider) job(act *Action, keys []string) (*ledger.Job, *Outcome) {
 	out, locks := new(Outcome), keys
 	if act.To != "" {

@@ -32,8 +32,8 @@ type demand struct {
 // frozen is the rule of a demand that says that the account is frozen.
 const frozen = -1
 
-// FrozenPrefix begins the reason of a freeze among the names of the rules that refused. No rule has a
-// name that begins so.
+// FrozenPrefix begins the reason of a freeze among the names of the rules that refused. No rule has
+// a name that begins so.
 const FrozenPrefix = "frozen: "
 
 // load reads the accounts and advances each of them to the ledger's clock. An account that is ahead
@@ -186,8 +186,8 @@ func (g *group) fill(q *figures.Ask) {
 	}
 }
 
-// note notes the shares of the accounts before the decision, under the limits of the last decision. A
-// share of a limit that has been raised since counts as reached only if it still is.
+// note notes the shares of the accounts before the decision, under the limits of the last decision.
+// A share of a limit that has been raised since counts as reached only if it still is.
 func (g *group) note() {
 	for r, u := range g.rules {
 		f, now := u.Of(g.tags), g.accounts[r.account].time

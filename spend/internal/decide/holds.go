@@ -11,7 +11,8 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// holdings are the open holds of an account, as far as decisions need them: the ledger has the holds.
+// holdings are the open holds of an account, as far as decisions need them: the ledger has the
+// holds.
 type holdings struct {
 	next   int64         // expiry of the first open hold, or an earlier time; 0 without holds, for no hold expires at 0
 	ends   []end         // of the holds that expire after the account's time, in that order
@@ -81,8 +82,8 @@ func (g *group) expiry(ttl time.Duration) int64 {
 	return at
 }
 
-// held reads the spends whose holds expire up to a time, at most limit after a hold and in that order,
-// and the earliest expiry of those that follow, or 0.
+// held reads the spends whose holds expire up to a time, at most limit after a hold and in that
+// order, and the earliest expiry of those that follow, or 0.
 func (p *past) held(after ledger.Hold, upto int64, limit int) (held []*spend, next int64, err error) {
 	requests, next, err := p.snap.Holds(p.key, after, upto, limit)
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 // refund, or the reversal of one. Only decisions that hold all of its accounts change it.
 //
 // An expiry changes no spend. Each account knows by its time, and after a Mend by its mends,
-// whether a hold has expired. It leaves its part of an expired hold out of its sums, and adds the end
-// of the hold later, without the other accounts.
+// whether a hold has expired. It leaves its part of an expired hold out of its sums, and adds the
+// end of the hold later, without the other accounts.
 type spend struct {
 	id       string
 	accounts []string // keys
@@ -250,7 +250,8 @@ func (sp *spend) refunded() (n int64) {
 	return n
 }
 
-// reverse takes n of the refunded money again, the oldest part first: refunds began with the newest.
+// reverse takes n of the refunded money again, the oldest part first: refunds began with the
+// newest.
 func (sp *spend) reverse(accounts []*account, requestID string, n int64) error {
 	if left := sp.refunded(); n > left {
 		if sp.ended == figures.KindCancel {

@@ -35,9 +35,9 @@ func (l *Limit) Text() string {
 	return s
 }
 
-// allow returns an error if the account's plan does not allow the limit. A limit that adds something
-// becomes the sum. Rules may have changed since
-// the request was sent for the first time, so only its first decision asks.
+// allow returns an error if the account's plan does not allow the limit. A limit that adds
+// something becomes the sum. Rules may have changed since the request was sent for the first time,
+// so only its first decision asks.
 func (a *account) allow(l *Limit) error {
 	i := slices.IndexFunc(a.tallies, func(u *figures.Tally) bool { return u.Name == l.Rule })
 	if i < 0 {
@@ -128,8 +128,8 @@ func (own *ownLimits) set(l *Limit) {
 	}
 }
 
-// list returns the limits of rules that are in force at a time or will be: of each rule, the one with
-// an end comes first.
+// list returns the limits of rules that are in force at a time or will be: of each rule, the one
+// with an end comes first.
 func (own ownLimits) list(tallies []*figures.Tally, now int64) (list []Limit) {
 	for _, u := range tallies {
 		l, currency := own.get(u.Name), u.Rule.Limit.Currency
@@ -143,8 +143,8 @@ func (own ownLimits) list(tallies []*figures.Tally, now int64) (list []Limit) {
 	return list
 }
 
-// upkeep carries out SetLimits, SetPlan, Freeze, Unfreeze, Mend and MoveAccount. An account has been loaded with
-// the rules of its new plan.
+// upkeep carries out SetLimits, SetPlan, Freeze, Unfreeze, Mend and MoveAccount. An account has
+// been loaded with the rules of its new plan.
 func (t *attempt) upkeep() error {
 	a, tags := t.accounts[0], t.act.Tags
 	switch t.act.Kind {

@@ -23,12 +23,12 @@ func (*unlocked) Error() string {
 
 var errUnlocked = &unlocked{}
 
-// attempts bounds how often a decision is tried. The second attempt locks the accounts that the first
-// has found, so it needs a third one only if one of them moves at that moment.
+// attempts bounds how often a decision is tried. The second attempt locks the accounts that the
+// first has found, so it needs a third one only if one of them moves at that moment.
 const attempts = 16
 
-// relock returns the keys for another attempt at a decision whose n-th attempt with keys has failed. If
-// another attempt is of no use, it returns the error.
+// relock returns the keys for another attempt at a decision whose n-th attempt with keys has
+// failed. If another attempt is of no use, it returns the error.
 func relock(keys []string, n int, err error) ([]string, error) {
 	u := errUnlocked
 	if !errors.As(err, &u) {
@@ -45,8 +45,8 @@ func relock(keys []string, n int, err error) ([]string, error) {
 	return keys, nil
 }
 
-// locked returns an error if the job has not locked the accounts of an earlier request: the request was
-// stored, or one of the accounts has moved, after the ledger had locked those of the job.
+// locked returns an error if the job has not locked the accounts of an earlier request: the request
+// was stored, or one of the accounts has moved, after the ledger had locked those of the job.
 func (g *group) locked(accounts []string) error {
 	for _, key := range accounts {
 		if !g.snap.Locked(key) {
@@ -65,7 +65,8 @@ func former(snap ledger.Snapshot, key string) (string, error) {
 	return r.Accounts[0], nil
 }
 
-// owner returns the key under which the account of a key goes on, which is another one if it has moved.
+// owner returns the key under which the account of a key goes on, which is another one if it has
+// moved.
 func owner(snap ledger.Snapshot, key string) (string, error) {
 	stored, err := snap.Account(key)
 	if err != nil || stored.State != nil {
@@ -75,7 +76,8 @@ func owner(snap ledger.Snapshot, key string) (string, error) {
 	return cmp.Or(now, key), err
 }
 
-// about reports whether keys are those of these accounts, or were, the first of them before the others.
+// about reports whether keys are those of these accounts, or were, the first of them before the
+// others.
 func (g *group) about(keys, accounts []string) (bool, error) {
 	var now []string
 	for _, key := range keys {
@@ -91,8 +93,8 @@ func (g *group) about(keys, accounts []string) (bool, error) {
 	return first && slices.Equal(slices.Sorted(slices.Values(now)), slices.Sorted(slices.Values(accounts))), nil
 }
 
-// loadOne loads the account that has a key, or that had it before it moved. It looks for a move only if no
-// account has the key.
+// loadOne loads the account that has a key, or that had it before it moved. It looks for a move
+// only if no account has the key.
 func (g *group) loadOne(key string) (*account, error) {
 	budget, err := g.decider.find(key)
 	if err != nil {
@@ -125,8 +127,8 @@ func (d *Decider) present(ctx context.Context, key string) (string, error) {
 	return *now, err
 }
 
-// History returns a page of the entries of an account; see [ledger.Ledger]. An account without entries
-// there may have moved.
+// History returns a page of the entries of an account; see [ledger.Ledger]. An account without
+// entries there may have moved.
 func (d *Decider) History(ctx context.Context, key string, before ledger.Position, limit int) ([]ledger.Entry, error) {
 	list, err := d.Ledger.History(ctx, key, before, limit)
 	if len(list) > 0 || err != nil {
@@ -139,8 +141,8 @@ func (d *Decider) History(ctx context.Context, key string, before ledger.Positio
 	return d.Ledger.History(ctx, now, before, limit)
 }
 
-// movable returns an error if the account cannot get its new key. A key that has led to another account
-// is refused: requests that mean the other account may still come.
+// movable returns an error if the account cannot get its new key. A key that has led to another
+// account is refused: requests that mean the other account may still come.
 func (g *group) movable(to string) error {
 	a := g.accounts[0]
 	if a.key == to {
@@ -163,8 +165,8 @@ func (g *group) movable(to string) error {
 	return err
 }
 
-// move gives the account its new key after the other changes of the decision, and leaves a request that
-// leads from the old key to the account. It goes when Prune removes the requests of that time.
+// move gives the account its new key after the other changes of the decision, and leaves a request
+// that leads from the old key to the account. It goes when Prune removes the requests of that time.
 func (g *group) move(c *ledger.Changes, at int64, to string) error {
 	key := g.accounts[0].key
 	r := ledger.Request{

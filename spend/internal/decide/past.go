@@ -29,8 +29,8 @@ type past struct {
 	added  []ledger.Entry // by this decision
 }
 
-// mend is one time at which an account was set right. The entries of the ledger stay as they are, so
-// the reader moves them; see [past.place].
+// mend is one time at which an account was set right. The entries of the ledger stay as they are,
+// so the reader moves them; see [past.place].
 type mend struct {
 	date int64 // of the mend by the ledger's clock; what is dated later counts from then on
 	top  int64 // the time that the account had; holds with an end up to it have expired
@@ -73,8 +73,8 @@ func (p *past) Time() int64 { return p.time }
 // Seq returns the number of the last entry.
 func (p *past) Seq() int64 { return p.seq }
 
-// Removed returns the date up to which Prune has removed entries. Those of before a mend count at its
-// date at the latest, like the others.
+// Removed returns the date up to which Prune has removed entries. Those of before a mend count at
+// its date at the latest, like the others.
 func (p *past) Removed() int64 {
 	date := p.pruned
 	for _, m := range p.mends {
@@ -104,8 +104,9 @@ func (p *past) Since(at, seq int64) ([]ledger.Entry, error) {
 	return slices.DeleteFunc(entries, func(e ledger.Entry) bool { return e.Seq <= seq }), nil // of a clock that was ahead
 }
 
-// Page returns about limit of the entries after a place that are dated up to a time. It has read all of
-// them up to through. Entries that a mend has moved are among those of its date, all of them.
+// Page returns about limit of the entries after a place that are dated up to a time. It has read
+// all of them up to through. Entries that a mend has moved are among those of its date, all of
+// them.
 func (p *past) Page(after ledger.Place, upto int64, limit int) (entries []ledger.Entry, through ledger.Place, err error) {
 	entries, through, err = p.stored(after, upto, limit)
 	if err != nil || len(p.mends) == 0 {
@@ -135,8 +136,8 @@ func (p *past) Page(after ledger.Place, upto int64, limit int) (entries []ledger
 	return list, through, nil
 }
 
-// moved returns the place after which the ledger has the entries that mends have moved to places after
-// one and up to another.
+// moved returns the place after which the ledger has the entries that mends have moved to places
+// after one and up to another.
 func (p *past) moved(after, through ledger.Place) ledger.Place {
 	from := ledger.EndOf(maxTime)
 	for _, m := range p.mends {

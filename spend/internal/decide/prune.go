@@ -22,8 +22,8 @@ type Pruned struct {
 	Requests int64 // IDs that were removed
 }
 
-// Prune ends expired holds in the accounts of a budget, and removes data that is no longer needed; see
-// spend.Budgets.Prune. It calls ended with the holds that it has ended.
+// Prune ends expired holds in the accounts of a budget, and removes data that is no longer needed;
+// see spend.Budgets.Prune. It calls ended with the holds that it has ended.
 func (d *Decider) Prune(ctx context.Context, budget *Budget, ended func([]Hold)) (done Pruned, err error) {
 	now, err := d.Now(ctx)
 	if err != nil {
@@ -277,8 +277,8 @@ func (p *pruning) upto(a *account, now int64) int64 {
 	return upto
 }
 
-// old returns the oldest entries of an account, about most of them if so many can go, and the time up
-// to which they can. There may be more that can.
+// old returns the oldest entries of an account, about most of them if so many can go, and the time
+// up to which they can. There may be more that can.
 func (p *pruning) old(a *account, now int64, most int) (old []ledger.Entry, upto int64, more bool, err error) {
 	upto = p.upto(a, now)
 	after := ledger.Position{At: a.pruned + 1}
@@ -301,9 +301,9 @@ func (p *pruning) old(a *account, now int64, most int) (old []ledger.Entry, upto
 	}
 }
 
-// again is the part of KeepIDs after which Prune looks again at an account whose entries others still
-// need, such as a rule of another process or an open hold. It is the part of the age of older entries,
-// so that an account that nobody uses any more costs ever fewer visits.
+// again is the part of KeepIDs after which Prune looks again at an account whose entries others
+// still need, such as a rule of another process or an open hold. It is the part of the age of older
+// entries, so that an account that nobody uses any more costs ever fewer visits.
 const again = 16
 
 // nextDue returns the time at which the account is due next.
@@ -331,8 +331,8 @@ func (p *Plan) uncounted(a *account) bool {
 	return false
 }
 
-// fold adds entries that go to the checksum of those that have gone, and to the openings of Lifetime
-// rules.
+// fold adds entries that go to the checksum of those that have gone, and to the openings of
+// Lifetime rules.
 func (p *pruning) fold(a *account, gone []ledger.Entry) error {
 	for i := range gone {
 		a.gone = chained(a.gone, &gone[i])
@@ -416,8 +416,8 @@ func (a *account) passTo(last int64) {
 	}
 }
 
-// bare returns the changes of a job that has used no rule, with the time at which the account is due.
-// The windows to watch are those of before.
+// bare returns the changes of a job that has used no rule, with the time at which the account is
+// due. The windows to watch are those of before.
 func (a *account) bare(due int64) *ledger.Changes {
 	stored := a.stored()
 	stored.Watch, stored.Due = a.watch, due

@@ -21,8 +21,9 @@ const (
 // decide on the account meanwhile: their entries follow.
 //
 // The first pass over the entries proves the account as it was when it began. Each pass follows the
-// spends that began after from, as many as mostLives, to the newest entry. It then compares them with
-// the stored spends, of which each View also reads the entries that were added since the View before.
+// spends that began after from, as many as mostLives, to the newest entry. It then compares them
+// with the stored spends, of which each View also reads the entries that were added since the View
+// before.
 type proof struct {
 	*Decider
 	budget *Budget
@@ -44,10 +45,12 @@ type mark struct {
 	sum uint32 // of all entries up to it
 }
 
-// errPruned is the reason to begin a proof anew: Prune has removed entries that it has not read yet.
+// errPruned is the reason to begin a proof anew: Prune has removed entries that it has not read
+// yet.
 var errPruned = errors.New("spend: entries were removed meanwhile")
 
-// Verify compares all that is stored of an account with its entries. A difference is [store.ErrCorrupt].
+// Verify compares all that is stored of an account with its entries. A difference is
+// [store.ErrCorrupt].
 func (d *Decider) Verify(ctx context.Context, budget *Budget, key string) error {
 	key, err := d.present(ctx, key)
 	if err != nil {
@@ -111,8 +114,8 @@ type sight struct {
 	holds    []*spend
 }
 
-// step reads on to the newest entry. The last View, which has found it, has also read the requests with
-// these IDs, and the holds.
+// step reads on to the newest entry. The last View, which has found it, has also read the requests
+// with these IDs, and the holds.
 func (p *proof) step(ctx context.Context, ids []string, holds bool) (*sight, error) {
 	for {
 		checks := p.checks
@@ -139,8 +142,8 @@ func (p *proof) step(ctx context.Context, ids []string, holds bool) (*sight, err
 	}
 }
 
-// look reads the account, a page of entries, and the requests with these IDs, as of one time. The holds
-// are those of a View that has found the newest entry.
+// look reads the account, a page of entries, and the requests with these IDs, as of one time. The
+// holds are those of a View that has found the newest entry.
 func (p *proof) look(ctx context.Context, ids []string, holds bool) (*sight, error) {
 	out, at := new(sight), p.at.Position
 	job := &ledger.Job{Accounts: []string{p.key}, Requests: ids, Run: func(snap ledger.Snapshot) (_ *ledger.Changes, err error) {
@@ -229,7 +232,8 @@ func (p *proof) begin(out *sight) error {
 	return nil
 }
 
-// prove counts an entry, and notes the ID of its request if that is as old as the entry and must be there.
+// prove counts an entry, and notes the ID of its request if that is as old as the entry and must be
+// there.
 func (p *proof) prove(e *ledger.Entry, now int64) error {
 	placed := *e
 	p.a.place(&placed)
@@ -247,8 +251,8 @@ func (p *proof) prove(e *ledger.Entry, now int64) error {
 	return nil
 }
 
-// made returns a time that is not after that of the request of an entry. It is the earliest time if a
-// Prune by a wrong clock may have removed the request.
+// made returns a time that is not after that of the request of an entry. It is the earliest time if
+// a Prune by a wrong clock may have removed the request.
 func (p *proof) made(e *ledger.Entry) int64 {
 	n := len(p.a.mends)
 	switch {

@@ -126,8 +126,8 @@ func (l *life) is(sp *spend, i int) bool {
 	return true
 }
 
-// moved reports whether a part has the money of a stored part. An expiry changes no spend: the entry
-// that ends the hold may be there already, or not yet.
+// moved reports whether a part has the money of a stored part. An expiry changes no spend: the
+// entry that ends the hold may be there already, or not yet.
 func (l *life) moved(is lifePart, p *part, spends bool) bool {
 	used, over := p.taken-p.refunded, is.held != p.held
 	switch {
@@ -141,8 +141,8 @@ func (l *life) moved(is lifePart, p *part, spends bool) bool {
 	return is.used == used
 }
 
-// checkHolds compares the open holds of the account with the spends, and the ends of the account with the
-// holds.
+// checkHolds compares the open holds of the account with the spends, and the ends of the account
+// with the holds.
 func (p *proof) checkHolds(out *sight) error {
 	held := make(map[string]bool, len(out.holds))
 	for _, sp := range out.holds {

@@ -65,8 +65,8 @@ func (d *Decider) AbleToAccept(ctx context.Context, act *Action) (Answer, error)
 	return *out, nil
 }
 
-// Remaining returns the figures of an account: of each rule, and of each value with units. All are of
-// account 0.
+// Remaining returns the figures of an account: of each rule, and of each value with units. All are
+// of account 0.
 func (d *Decider) Remaining(ctx context.Context, key string) (Answer, error) {
 	return look(ctx, d, key, func(a *account) (Answer, error) {
 		list := Answer{Accounts: []string{a.key}}
@@ -87,7 +87,8 @@ func (d *Decider) Remaining(ctx context.Context, key string) (Answer, error) {
 	})
 }
 
-// Limits returns the account's own limits that are in force or will be, in the order of their rules.
+// Limits returns the account's own limits that are in force or will be, in the order of their
+// rules.
 func (d *Decider) Limits(ctx context.Context, key string) ([]Limit, error) {
 	return look(ctx, d, key, func(a *account) ([]Limit, error) { return a.own.list(a.tallies, a.time), nil })
 }
@@ -205,8 +206,8 @@ func (d *Decider) Get(ctx context.Context, id string) (Answer, *Status, error) {
 	return out.Answer, out.spend, nil
 }
 
-// current returns the spend that a request began, by the latest of the ledger's clock and the times of
-// its accounts.
+// current returns the spend that a request began, by the latest of the ledger's clock and the times
+// of its accounts.
 func current(snap ledger.Snapshot, r *ledger.Request) (*Status, error) {
 	sp, err := spendOf(r)
 	if err != nil {

@@ -55,8 +55,8 @@ func (b *bucket) overfills(n, now int64) bool {
 }
 
 // room returns the largest amount that fits. The sum that [store.Record.Fill] compares with the
-// capacity decides: the difference may be rounded to another whole number. See overfills for the last
-// case.
+// capacity decides: the difference may be rounded to another whole number. See overfills for the
+// last case.
 func room(st *store.State) int64 {
 	n := math.Floor(st.Capacity - st.Level - st.Held)
 	switch used := st.Level + st.Held; {

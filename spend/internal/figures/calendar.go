@@ -88,8 +88,8 @@ func (a Anchor) next(p Period, d date) date {
 // of the date d.
 //
 // If clocks jump over that time, the instant lies after the jump. If clocks are set back across it,
-// the time comes, is left, and comes again. So begins looks at all stretches of time with one offset
-// around the day, and returns the end of the last that has a time before.
+// the time comes, is left, and comes again. So begins looks at all stretches of time with one
+// offset around the day, and returns the end of the last that has a time before.
 func (a Anchor) begins(d date, zone *time.Location) time.Time {
 	const far = 50 * time.Hour // more than any offset from UTC and any jump
 	start := d.utc().Add(a.Clock)

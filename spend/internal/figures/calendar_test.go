@@ -234,8 +234,8 @@ func anchored(zone *time.Location) (rules []Rule) {
 // TestPeriodsOfAnOracle compares the periods with those of another computation: at an instant, the
 // earliest local time from then on, less the time at which days start, tells the date by which the
 // instant counts. The oracle goes back from 2036 in steps of five minutes, in which all changes of
-// clocks since 1972 lie, and keeps that minimum. A period ends where the next one starts, and lasts no
-// longer than Prune keeps its entries.
+// clocks since 1972 lie, and keeps that minimum. A period ends where the next one starts, and lasts
+// no longer than Prune keeps its entries.
 func TestPeriodsOfAnOracle(t *testing.T) {
 	const step = 5 * time.Minute
 	years := seed.Attempts(2, 65) // some of them by day

@@ -8,7 +8,8 @@ import (
 )
 
 // Encode writes the tally of an account with a last entry and a time. Rules gets all that most
-// decisions leave as it is. Times in state are differences, which are short; those of holds, to first.
+// decisions leave as it is. Times in state are differences, which are short; those of holds, to
+// first.
 func (u *Tally) Encode(rules, state *book.Encoder, seq, now, first int64) {
 	r, e := encoder{rules}, encoder{state}
 	r.String(u.Name)

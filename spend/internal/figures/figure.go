@@ -10,14 +10,14 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// Figure is the figures of a rule for one value of its tag, or the figures of a rule without Per. It
-// is to be read only, and stands until the tally changes.
+// Figure is the figures of a rule for one value of its tag, or the figures of a rule without Per.
+// It is to be read only, and stands until the tally changes.
 type Figure struct {
 	*Tally
 	sums
 	value string
-	// shared tells that the value has no sums of its own, and that the rule has no more room for one:
-	// the sums are those of all such values.
+	// shared tells that the value has no sums of its own, and that the rule has no more room for
+	// one: the sums are those of all such values.
 	shared bool
 	ahead  []eviction // the units that will leave, if they were read ahead; see [Tally.All]
 }
@@ -178,8 +178,8 @@ func (f *Figure) Report(now int64) Usage {
 	return u
 }
 
-// GrowsAt returns the time at which the rule has more room than now, or the zero time if waiting does
-// not help.
+// GrowsAt returns the time at which the rule has more room than now, or the zero time if waiting
+// does not help.
 func (f *Figure) GrowsAt(p Past) (time.Time, error) {
 	w, err := f.Wait(p, f.Report(p.Time()).Remaining+1, p.Time(), Unlimited)
 	if err != nil || w.At == MaxTime {

@@ -185,10 +185,10 @@ func (r *Rule) edge(t int64) int64 {
 	return MinTime
 }
 
-// edgeIn returns the edge of the rule in an account at a time. It is not before the time up to which
-// Prune has removed entries: a refund or a release that is left counts only together with the entry
-// that it corrects, or it would make room. Prune leaves the entries that the known rules need, so
-// this matters to rules that begin later.
+// edgeIn returns the edge of the rule in an account at a time. It is not before the time up to
+// which Prune has removed entries: a refund or a release that is left counts only together with the
+// entry that it corrects, or it would make room. Prune leaves the entries that the known rules
+// need, so this matters to rules that begin later.
 func (r *Rule) edgeIn(p Past, t int64) int64 { return max(r.edge(t), p.Removed()) }
 
 // Bucket returns the limit of a Leaky rule in an account where its amount is n. If that is 0,
@@ -200,8 +200,8 @@ func (r *Rule) Bucket(n int64) store.Limit {
 	return store.Over(float64(n), r.Length)
 }
 
-// countOf returns the spends that an entry adds to a rule that counts spends: for good, and until its
-// hold ends.
+// countOf returns the spends that an entry adds to a rule that counts spends: for good, and until
+// its hold ends.
 func (r *Rule) countOf(e *ledger.Entry) (used, held int64) {
 	switch {
 	case r.Declines && e.Kind == KindDecline && e.SpendID == "":

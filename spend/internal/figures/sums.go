@@ -90,8 +90,8 @@ func (s *sums) expire(now int64) {
 	}
 }
 
-// mend moves the ends of holds that were over by a wrong clock, up to top, to now, as the reader of an
-// account moves those of the entries.
+// mend moves the ends of holds that were over by a wrong clock, up to top, to now, as the reader of
+// an account moves those of the entries.
 func (s *sums) mend(now, top int64) {
 	list := s.open
 	s.open, s.held = nil, 0

@@ -10,8 +10,8 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// Past is the account of a tally, as far as the tally asks for it. Its entries are placed: they have
-// the dates at which they count. The entries of the present decision are among them.
+// Past is the account of a tally, as far as the tally asks for it. Its entries are placed: they
+// have the dates at which they count. The entries of the present decision are among them.
 type Past interface {
 	// Time returns the time of the account.
 	Time() int64
@@ -19,10 +19,11 @@ type Past interface {
 	Seq() int64
 	// Removed returns the date up to which entries may have been removed, or MinTime.
 	Removed() int64
-	// Latest returns a time, or that of a later entry: the At of entries may be ahead of the account.
+	// Latest returns a time, or that of a later entry: the At of entries may be ahead of the
+	// account.
 	Latest(at int64) int64
-	// Page returns about limit of the entries after a place that are dated up to a time, in the order of
-	// their places. It has read all of them up to through, which is after the first place.
+	// Page returns about limit of the entries after a place that are dated up to a time, in the
+	// order of their places. It has read all of them up to through, which is after the first place.
 	Page(after ledger.Place, upto int64, limit int) (entries []ledger.Entry, through ledger.Place, err error)
 	// Since returns the entries with a number above seq, of which the last was added at a time.
 	Since(at, seq int64) ([]ledger.Entry, error)
@@ -144,8 +145,8 @@ func (u *Tally) begin(p Past, now int64) error {
 	return err
 }
 
-// slide moves the edge of a window to its place at now. Entries that the rule has not counted yet stay
-// out of the edge's way.
+// slide moves the edge of a window to its place at now. Entries that the rule has not counted yet
+// stay out of the edge's way.
 //
 // slide remembers in quiet up to which date there is no entry. Hours may pass between the
 // entries of an account, and a decision in between then reads nothing.
@@ -170,8 +171,8 @@ func (u *Tally) slide(p Past, last, now int64) error {
 	return err
 }
 
-// turn begins a period that has begun by now. If the zone of the rule has changed, or its rules, the
-// period begins at another time. The rule then goes on from the earlier beginning, and the next
+// turn begins a period that has begun by now. If the zone of the rule has changed, or its rules,
+// the period begins at another time. The rule then goes on from the earlier beginning, and the next
 // period begins after the end of the old one: otherwise each change of zone would make room.
 func (u *Tally) turn(p Past, last, now int64) error {
 	start, end := u.Rule.PeriodAt(now)
@@ -239,8 +240,8 @@ func (u *Tally) sum(e *ledger.Entry, sign, now int64) error {
 	return nil
 }
 
-// Credit returns the part of a credit that the rule counts, to be stored with the entry. It is at most
-// the used amount, and zero if the rule counts no credits.
+// Credit returns the part of a credit that the rule counts, to be stored with the entry. It is at
+// most the used amount, and zero if the rule counts no credits.
 func (u *Tally) Credit(e *ledger.Entry, now int64) ledger.Credited {
 	if !u.Rule.Credits || !u.Rule.Matches(e.Tags, e.SpendAmount) {
 		return ledger.Credited{}

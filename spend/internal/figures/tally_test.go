@@ -9,7 +9,8 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// TestWatch: a tally names the window that entries will leave, and the time up to which they have left.
+// TestWatch: a tally names the window that entries will leave, and the time up to which they have
+// left.
 func TestWatch(t *testing.T) {
 	window := &Rule{Kind: Rolling, Length: 10 * time.Microsecond}
 	for _, c := range []struct {

@@ -7,9 +7,9 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// Forgotten reports whether a rule that the process lacks has not decided on the account for a time,
-// and can be dropped. If such a rule returns, it counts the ledger's entries anew. A Lifetime rule
-// stays, because Prune may have removed entries that it has counted.
+// Forgotten reports whether a rule that the process lacks has not decided on the account for a
+// time, and can be dropped. If such a rule returns, it counts the ledger's entries anew. A Lifetime
+// rule stays, because Prune may have removed entries that it has counted.
 func (u *Tally) Forgotten(now, keep int64) bool { return now-u.countedAt > keep && u.reach != MaxTime }
 
 // Window returns how far back a rule with a window needs entries that has decided on the account
@@ -21,9 +21,9 @@ func (u *Tally) Window(now, keep int64) int64 {
 	return u.reach
 }
 
-// Pass lets a rule pass the entries from last to seq of a job that has used no rule, if it has counted
-// all others. These entries change no figure. A rule that had yet to count them would keep them, and
-// all entries before them, in an account that nobody uses any more.
+// Pass lets a rule pass the entries from last to seq of a job that has used no rule, if it has
+// counted all others. These entries change no figure. A rule that had yet to count them would keep
+// them, and all entries before them, in an account that nobody uses any more.
 func (u *Tally) Pass(last, seq, now int64) {
 	if u.countedSeq == last {
 		u.countedSeq, u.quiet = seq, min(u.quiet, now-1)
@@ -50,8 +50,8 @@ func (u *Tally) Spare(now, seq int64) int64 {
 	return min(now-u.reach, max(u.edge, u.quiet))
 }
 
-// Fold adds entries that go, at least one, to the opening of a Lifetime rule. Without a rule it cannot
-// tell which of them the rule has counted, so the opening has all that it has counted.
+// Fold adds entries that go, at least one, to the opening of a Lifetime rule. Without a rule it
+// cannot tell which of them the rule has counted, so the opening has all that it has counted.
 func (u *Tally) Fold(r *Rule, gone []ledger.Entry) error {
 	switch {
 	case u.reach != MaxTime:
@@ -78,8 +78,8 @@ type Proof struct {
 	credited bool // an entry has a credit that the rule has counted
 }
 
-// Prove returns a proof that is to count all entries of the account that there are, the first of which
-// has a number. It is nil if the entries cannot prove the figures.
+// Prove returns a proof that is to count all entries of the account that there are, the first of
+// which has a number. It is nil if the entries cannot prove the figures.
 func (u *Tally) Prove(first int64) *Proof {
 	if !u.known || u.firstSeq != 0 && first > u.baseSeq+1 {
 		return nil
@@ -104,9 +104,9 @@ func (p *Proof) Count(e *ledger.Entry) error {
 	return p.plain.Count(e, min(e.At, p.u.countedAt))
 }
 
-// Check compares the figures of the rule with those of the entries. In an account that was mended, it
-// does not compare the used amount of a rule that has counted credits: the entries do not tell when
-// they happened.
+// Check compares the figures of the rule with those of the entries. In an account that was mended,
+// it does not compare the used amount of a rule that has counted credits: the entries do not tell
+// when they happened.
 func (p *Proof) Check(mended bool) error {
 	u, plain := p.u, p.plain
 	if u.Rule.Counts() && plain.quiet < u.quiet {

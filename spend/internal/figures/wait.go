@@ -122,7 +122,8 @@ type emptying struct {
 	found  bool
 }
 
-// expire takes the units of the holds that expire before end, and reports whether the answer is found.
+// expire takes the units of the holds that expire before end, and reports whether the answer is
+// found.
 func (w *emptying) expire(end int64) bool {
 	for !w.found && len(w.held.open) > 0 && w.held.open[0].at < end {
 		x := w.held.open[0]

@@ -16,9 +16,9 @@ func Movers(l ledger.Ledger) (*spend.Budgets, error) {
 	return spend.New(l, spend.Budget{Name: "moves", Currency: "EUR", Rules: []spend.Rule{spend.Lifetime("ever", euros(1_000_000))}}, nil)
 }
 
-// MoveUntilKilled charges the account card from several goroutines, by 1, and one of them gives it a new
-// name after each charge. It prints a line for each answer: c for a charge, and m with the number of the
-// name.
+// MoveUntilKilled charges the account card from several goroutines, by 1, and one of them gives it
+// a new name after each charge. It prints a line for each answer: c for a charge, and m with the
+// number of the name.
 func MoveUntilKilled(b *spend.Budgets, round int) {
 	ctx := context.Background()
 	done := func(err error, answer ...any) {
@@ -45,8 +45,8 @@ func MoveUntilKilled(b *spend.Budgets, round int) {
 	wg.Wait()
 }
 
-// Moved checks that the ledger has one account, whose name is that of the last answered move or of a later
-// one, and that it counts all answered charges.
+// Moved checks that the ledger has one account, whose name is that of the last answered move or of
+// a later one, and that it counts all answered charges.
 func Moved(t *testing.T, l ledger.Ledger, b *spend.Budgets, charges int64, move int) {
 	t.Helper()
 	ctx := context.Background()
