@@ -213,6 +213,29 @@ func (l spoiledLedger) Decide(ctx context.Context, job *ledger.Job) error {
 	return l.spoil(func() error { return l.joiner.Decide(ctx, job) })
 }
 
+// stillHeld is a ledger that notes the cancellation of a request, and keeps its hold.
+type stillHeld struct{ ledger.Ledger }
+
+func (l stillHeld) Decide(ctx context.Context, job *ledger.Job) error {
+	own := *job
+	own.Run = func(s ledger.Snapshot) (*ledger.Changes, error) {
+		c, err := job.Run(s)
+		if c != nil && len(c.Replaced) > 0 {
+			c = &ledger.Changes{Replaced: c.Replaced}
+		}
+		return c, err
+	}
+	return l.Ledger.Decide(ctx, &own)
+}
+
+func inStillHeld(r *rand.Rand) (world, plan, error) {
+	w, p, err := inMemledger(r)
+	if l, ok := w.(*inProcess); ok && err == nil {
+		l.spends, err = l.spends.b.over(stillHeld{l.inner.(ledger.Ledger)})
+	}
+	return w, p, err
+}
+
 func mistelling(l joiner) joiner { return spoiledLedger{l, mistold} }
 
 // altered is a ledger that gets some requests otherwise than its callers send them.
@@ -295,6 +318,20 @@ func renamed(w *altered, q spendRequest) spendRequest {
 func thawed(_ *altered, q spendRequest) spendRequest {
 	if q.Verb == freeze && q.Number%2 == 0 {
 		q.Verb = unfreeze
+	}
+	return q
+}
+
+// unforced sends captures that the rules may decline.
+func unforced(_ *altered, q spendRequest) spendRequest {
+	q.Force = q.Force && q.Verb != capture
+	return q
+}
+
+// doubled adds to limits twice.
+func doubled(_ *altered, q spendRequest) spendRequest {
+	if q.Add {
+		q.Amount *= 2
 	}
 	return q
 }
@@ -398,6 +435,18 @@ func TestCatches(t *testing.T) {
 		{
 			name: "a new ID for a resend", open: inAltered(renamed),
 			why: "a request has two effects",
+		},
+		{
+			name: "a cancellation that keeps the hold", open: inStillHeld,
+			why: "a canceled request holds money",
+		},
+		{
+			name: "a forced capture that is declined", open: inAltered(unforced),
+			why: "money that has moved does not count",
+		},
+		{
+			name: "a limit that is added twice", open: inAltered(doubled),
+			why: "an account has more or less than its limit",
 		},
 		{
 			name: "a freeze that is lost", open: inAltered(thawed),

@@ -450,6 +450,11 @@ var transactions = []exchange{
 	{name: "with", in: []request{storeRequest{history.Op{Kind: with, Txns: each2}}}},
 }
 
+// second is a request 2, about account 0.
+func second(v verb, amount int64) []request {
+	return []request{spendRequest{Verb: v, Number: 2, Amount: amount}}
+}
+
 // spendOf is a request 2, about the spend that request 1 began.
 func spendOf(v verb, amount int64) []request {
 	return []request{spendRequest{Verb: v, Number: 2, Spend: 1, Amount: amount}}
@@ -461,25 +466,26 @@ var (
 )
 
 var spendExchanges = []exchange{
-	{name: "charge", in: spendOf(charge, 3)},
-	{name: "record", in: spendOf(record, 3)},
-	{name: "authorize", in: spendOf(authorize, 3)},
+	{name: "charge", in: second(charge, 3)},
+	{name: "record", in: second(record, 3)},
+	{name: "authorize", in: second(authorize, 3)},
 	{name: "capture", before: authorized, in: []request{spendRequest{Verb: capture, Number: 2, Spend: 1, Amount: 3, Final: true}}},
 	{name: "void", before: authorized, in: spendOf(void, 0)},
 	{name: "increase", before: authorized, in: spendOf(increase, 1)},
 	{name: "decrease", before: authorized, in: spendOf(decrease, 1)},
 	{name: "extend", before: authorized, in: spendOf(extend, 0)},
 	{name: "refund", before: paid, in: spendOf(refund, 1)},
+	{name: "reverse", before: append(paid, spendOf(refund, 2)...), in: []request{spendRequest{Verb: reverse, Number: 3, Spend: 1, Amount: 1}}},
 	{name: "both", in: []request{spendRequest{Verb: charge, Number: 2, Amount: 3, Shared: true}}},
 	{name: "joined", in: []request{spendRequest{Verb: charge, Number: 2, Amount: 3, Shared: true, Joined: true}}},
-	{name: "credit", before: paid, in: spendOf(credit, 2)},
+	{name: "credit", before: paid, in: second(credit, 2)},
 	{name: "up to", in: []request{spendRequest{Verb: upTo, Number: 2, Amount: 3, Least: 1}}},
 	{name: "limits", in: []request{spendRequest{Verb: setLimits, Number: 2, Rule: lifetime, Amount: leastLimits[lifetime]}}},
-	{name: "freeze", in: spendOf(freeze, 0)},
-	{name: "unfreeze", before: []request{spendRequest{Verb: freeze, Number: 1}}, in: spendOf(unfreeze, 0)},
+	{name: "freeze", in: second(freeze, 0)},
+	{name: "unfreeze", before: []request{spendRequest{Verb: freeze, Number: 1}}, in: second(unfreeze, 0)},
 	{name: "remaining", before: paid, in: []request{spendRequest{Verb: remaining}}},
 	// A charge on an account that the ledger has just stored takes one round trip.
-	{name: "charge, remembered", before: paid, near: true, in: spendOf(charge, 3)},
+	{name: "charge, remembered", before: paid, near: true, in: second(charge, 3)},
 	{name: "charge all", in: []request{
 		spendRequest{Verb: charge, Number: 2, Amount: 3},
 		spendRequest{Verb: charge, Number: 3, Account: 1, Amount: 3},

@@ -43,7 +43,9 @@
 // another error must have no effect, so the history does not have it.
 //
 // Before the last reads, each request of unknown outcome goes to its ledger again. The answer tells
-// whether the first call was decided, and the check takes the call as known.
+// whether the first call was decided, and the check takes the call as known. If the request was
+// canceled meanwhile, or is a cancellation whose place a record may have taken, the answer does not
+// tell, and the outcome stays unknown.
 //
 // # Models
 //
@@ -51,7 +53,8 @@
 //   - Refusals from memory may overlook room that a call makes until that call has returned. Two
 //     processes with remembered refusals make no room: theirs may stay hidden from each other.
 //   - Ledgers answer exactly: the decision, every figure of every rule, and the first answer again
-//     if a request is sent again.
+//     if a request is sent again. Requests are canceled before they arrive, at the same time, and
+//     later; a canceled request gets the answer of its cancellation, or takes money that has moved.
 //     A third of the requests comes from a process that still has a rule which ForgetRule takes away.
 //     If no spend has two accounts, the clock of the history steps back, and accounts are mended.
 //
@@ -64,7 +67,8 @@
 // has its own clock. There, buckets do not leak, or so slowly that no decision depends on it. In a
 // third of the histories nothing is disturbed, buckets leak fast, and the At of every answer fixes
 // its decision. These levels are compared up to a small rounding. In ledgers over PostgreSQL, no
-// hold expires and no window ends.
+// hold expires and no window ends, and the ledger's entries tell the time of a call of unknown
+// outcome.
 //
 // # Failures
 //

@@ -183,8 +183,9 @@ func inPostgres(in func() *place, join joining) func(r *rand.Rand) (world, plan,
 	}
 }
 
-// inPgledger returns a ledger. No hold expires and no window ends, because nobody knows the time of
-// a call of unknown outcome. alter may put another ledger in the place of the one under test.
+// inPgledger returns a ledger. No hold expires and no window ends, because a call of unknown
+// outcome that made no entry has no time. alter may put another ledger in the place of the one
+// under test.
 func inPgledger(in func() *place, alter func(joiner) joiner) func(r *rand.Rand) (world, plan, error) {
 	return func(r *rand.Rand) (world, plan, error) {
 		at := in()

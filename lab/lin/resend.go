@@ -1,5 +1,7 @@
 package lin
 
+import "context"
+
 // resend sends each request of unknown outcome to a ledger again, when nothing can decide the first
 // one any more. A ledger answers as it did the first time, if there was a first time: resolved uses
 // these answers.
@@ -7,7 +9,13 @@ func (h *played) resend() error {
 	sent := make(map[int]bool)
 	for _, c := range h.rec.all() {
 		q, ok := c.in.(spendRequest)
-		if !ok || c.out != nil || sent[q.Number] {
+		if !ok || c.out != nil {
+			continue
+		}
+		if err := h.date(c, q); err != nil {
+			return err
+		}
+		if sent[q.Number] {
 			continue
 		}
 		sent[q.Number] = true
@@ -18,11 +26,24 @@ func (h *played) resend() error {
 	return nil
 }
 
+// date notes the times at which a request of unknown outcome made entries, where the server's clock
+// decides. The waits of later answers depend on them.
+func (h *played) date(c *call, q spendRequest) error {
+	w, ok := h.world.(*remote)
+	if !ok || w.clk != nil {
+		return nil
+	}
+	return eventually("the ledger tells its entries", func() (_ bool, err error) {
+		c.readings, err = w.spends.times(context.Background(), q)
+		return true, err
+	})
+}
+
 // resolved returns a history that the model of a ledger allows if and only if it allows calls, with
 // fewer calls of unknown outcome. The answer to a later call with the same request tells whether
 // the request was decided, and how.
 func resolved(calls []*call) []*call {
-	requests := make(map[int]*attempts)
+	requests, moved := make(map[int]*attempts), make(map[int]bool)
 	for _, c := range calls {
 		q, ok := c.in.(spendRequest)
 		if !ok || q.Number == 0 {
@@ -34,11 +55,12 @@ func resolved(calls []*call) []*call {
 			requests[q.Number] = a
 		}
 		a.add(c)
+		moved[q.Number] = moved[q.Number] || q.moves()
 	}
 	var all []*call
 	for _, c := range calls {
-		q, _ := c.in.(spendRequest)
-		if a := requests[q.Number]; a != nil && c.out == nil {
+		q, _ := c.in.(spendRequest) // a cancellation whose place was taken may be decided twice
+		if a := requests[q.Number]; a != nil && c.out == nil && !moved[-q.Number] {
 			c = a.resolve(c)
 		}
 		if c != nil {
@@ -82,6 +104,8 @@ func (a *attempts) resolve(c *call) *call {
 	case !answer.Replayed:
 		return nil
 	case a.unknown > 1: // nobody knows which of them was the first
+		return c
+	case answer.Canceled && !answer.Approved: // nobody knows the first answer
 		return c
 	}
 	answer.Replayed = false

@@ -8,6 +8,8 @@ import (
 
 	"github.com/brimgo/brim/lab/internal/history"
 	"github.com/brimgo/brim/spend"
+	"github.com/brimgo/brim/spend/memledger"
+	"github.com/brimgo/brim/store"
 )
 
 // tens is a budget with 10 units for each rule.
@@ -38,6 +40,38 @@ func replayed(c *call) *call {
 func lost(c *call) *call {
 	c.out = nil
 	return c
+}
+
+// recorded is as charged, of money that has moved.
+func recorded(began, over int64) *call {
+	c := charged(began, over, 5)
+	c.in = spendRequest{Verb: record, Number: 1, Amount: 5}
+	return c
+}
+
+// canceling is a call that cancels request 1, and gives money back.
+func canceling(began, over, amount int64) *call {
+	c := charged(began, over, 0)
+	a, _ := c.out.(spendAnswer)
+	a.Amount, a.Canceled = eur(amount), true
+	c.in, c.out = spendRequest{Verb: charge, Number: 1}.canceled(), a
+	return c
+}
+
+// dead is a call that charges with request 1 after its cancellation.
+func dead(began, over int64) *call {
+	c := charged(began, over, 0)
+	a, _ := replayed(c).out.(spendAnswer)
+	a.Approved, a.Canceled, a.Amount, a.RetryAfter = false, true, spend.Money{}, store.Never
+	c.out = a
+	return c
+}
+
+// voided is a call that voids request 1, which holds nothing.
+func voided(began, over int64) *call {
+	return &call{
+		in: spendRequest{Verb: void, Number: 2, Spend: 1}, out: spendAnswer{Mistake: spend.ErrHoldEnded.Error()}, began: began, over: over,
+	}
 }
 
 // TestResolved: a later call with the same request tells the outcome of a call of unknown outcome,
@@ -102,6 +136,21 @@ func TestResolved(t *testing.T) {
 			[]*call{lost(charged(1, 4, 5)), mistaken},
 			0, 1, porcupine.Illegal,
 		},
+		{
+			"canceled", "the first call was decided before the cancellation, or never: the later answer does not tell",
+			[]*call{lost(charged(1, 4, 5)), canceling(5, 6, 5), dead(7, 8)},
+			1, 3, porcupine.Ok,
+		},
+		{
+			"canceled for nothing", "the cancellation has given back what nobody has taken",
+			[]*call{lost(charged(1, 4, 5)), reads(5, 6, 0), canceling(7, 8, 5), dead(9, 10)},
+			1, 4, porcupine.Illegal,
+		},
+		{
+			"canceled twice", "a record takes the place of a cancellation, so the later one does not tell whether there was an earlier one",
+			[]*call{lost(canceling(1, 4, 0)), voided(5, 6), recorded(7, 8), canceling(9, 10, 5)},
+			1, 4, porcupine.Ok,
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			calls := resolved(c.calls)
@@ -115,5 +164,32 @@ func TestResolved(t *testing.T) {
 				t.Errorf("%s before, want %s: %s", before, c.want, c.why)
 			}
 		})
+	}
+}
+
+// TestResendTells: the entry of a request tells its time although it was canceled, and so the wait
+// of a later decline is known.
+func TestResendTells(t *testing.T) {
+	b := &budget{Single: 100, Lifetime: 100, Window: 100, Length: time.Hour, TTL: time.Hour}
+	m := newSpendModel(b)
+	now := m.began
+	s, err := b.over(memledger.New(&memledger.Options{Clock: func() time.Time { now = now.Add(time.Second); return now }}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := &played{world: &remote{callee: callee{spends: s}}, slots: make(chan struct{}, clients)}
+	hold := spendRequest{Verb: authorize, Number: 1, Amount: 60}
+	for _, q := range []spendRequest{hold, {Verb: charge, Number: 2, Amount: 60}, hold.canceled()} {
+		if _, err := h.call(step{in: q}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	lost(h.rec.calls[0])
+	if err := h.resend(); err != nil {
+		t.Fatal(err)
+	}
+	calls := resolved(h.rec.calls)
+	if got := check(m, calls, time.Minute).CheckResult; got != porcupine.Ok || pending(calls) != 1 {
+		t.Errorf("%s, and %d calls of unknown outcome; want %s and 1", got, pending(calls), porcupine.Ok)
 	}
 }

@@ -27,6 +27,7 @@ const (
 	void      verb = "void"
 	refund    verb = "refund"
 	reverse   verb = "reverse"
+	cancelID  verb = "cancel"
 	upTo      verb = "upTo"
 	decrease  verb = "decrease"
 	extend    verb = "extend"
@@ -41,7 +42,7 @@ const (
 )
 
 // spendRequest is a call on a ledger. A request with the number of an earlier one is the same
-// request, sent again.
+// request, sent again. The cancellation of a request has its number, below 0.
 type spendRequest struct {
 	Verb    verb
 	Number  int
@@ -52,6 +53,8 @@ type spendRequest struct {
 	Hold    bool  // upTo holds the money
 	Rule    int   // of setLimits
 	Default bool  // setLimits takes the account's own limits away
+	Add     bool  // setLimits adds the amount to the limit
+	Force   bool  // whatever the rules say: authorize, capture, refund
 	Until   int   // seconds from the start to the end of the limit; 0: no end
 	Final   bool
 	Shared  bool // the money counts against the budget of the team, too
@@ -77,7 +80,7 @@ func (q spendRequest) String() string {
 	if q.Verb == setLimits {
 		text += fmt.Sprintf(" of rule %d until %d s", q.Rule, q.Until)
 	}
-	for name, set := range map[string]bool{"final": q.Final, "default": q.Default, "joined": q.Joined, "by the old process": q.Old} {
+	for name, set := range map[string]bool{"final": q.Final, "forced": q.Force, "default": q.Default, "added": q.Add, "joined": q.Joined, "by the old process": q.Old} {
 		if set {
 			text += " " + name
 		}
@@ -258,10 +261,7 @@ func (s *budgets) send(ctx context.Context, q spendRequest) (d spend.Decision, e
 	if q.Old {
 		s = s.old
 	}
-	on := s.main
-	if q.Account == team {
-		on = s.team
-	}
+	on := s.of(q.Account)
 	switch q.Verb {
 	case forget:
 		d.Amount.Minor, err = on.ForgetRule(ctx, "retired", "no process has it")
@@ -273,10 +273,33 @@ func (s *budgets) send(ctx context.Context, q spendRequest) (d spend.Decision, e
 	return d, err
 }
 
+// times returns the times of the entries that a request has made. The result is nil if there are
+// none.
+func (s *budgets) times(ctx context.Context, q spendRequest) (all []int64, err error) {
+	r := s.b.request(q)
+	for e, err := range s.of(q.Account).History(ctx, s.b.account(q.Account), nil) {
+		if err != nil {
+			return nil, err
+		}
+		if e.RequestID == r.ID && (e.Kind == string(cancelID)) == (q.Verb == cancelID) {
+			all = append(all, e.At.UnixMicro())
+		}
+	}
+	return all, nil
+}
+
+// of returns the budget of an account.
+func (s *budgets) of(account int) *spend.Budgets {
+	if account == team {
+		return s.team
+	}
+	return s.main
+}
+
 // request is the request of a call that decides.
 func (b *budget) request(q spendRequest) spendtest.Request {
 	r := spendtest.Request{
-		Method: string(q.Verb), ID: b.id(q.Number), Amount: eur(q.Amount), Hold: q.Hold, Final: q.Final,
+		Method: string(q.Verb), ID: b.id(max(q.Number, -q.Number)), Amount: eur(q.Amount), Hold: q.Hold, Final: q.Final, Force: q.Force,
 	}
 	switch q.Verb {
 	case authorize, extend:
@@ -290,11 +313,11 @@ func (b *budget) request(q spendRequest) spendtest.Request {
 	case freeze, mend:
 		r.Reason = "lost"
 	}
-	if !q.Verb.begins() && !q.Verb.alone() && q.Verb != credit {
+	if q.Spend != 0 {
 		r.Of = b.id(q.Spend)
 		return r
 	}
-	if r.Account = b.account(q.Account); q.Shared {
+	if r.Account = b.account(q.Account); q.Shared && q.Verb != cancelID {
 		r.Also = []spend.Account{{Budget: b.Prefix + "team", Name: b.account(team)}}
 	}
 	return r
@@ -302,7 +325,7 @@ func (b *budget) request(q spendRequest) spendtest.Request {
 
 // limit is the limit of setLimits.
 func (q spendRequest) limit() spend.RuleLimit {
-	l := spend.RuleLimit{Rule: ruleNames[q.Rule], Default: q.Default}
+	l := spend.RuleLimit{Rule: ruleNames[q.Rule], Default: q.Default, Add: q.Add}
 	if q.Default {
 		return l
 	}
@@ -313,9 +336,12 @@ func (q spendRequest) limit() spend.RuleLimit {
 	return l
 }
 
-// mistakes are the errors that follow from the state of a spend. They are answers.
+// moves reports whether the request begins a spend of money that has moved already.
+func (q spendRequest) moves() bool { return q.Verb == record || q.Verb == authorize && q.Force }
+
+// mistakes are the errors that follow from the state of a spend, or of a limit. They are answers.
 var mistakes = [...]error{
-	spend.ErrUnknownSpend, spend.ErrHoldEnded, spend.ErrHoldExpired, spend.ErrNotHeld, spend.ErrNotCaptured, spend.ErrNotRefunded,
+	spend.ErrAmount, spend.ErrBudget, spend.ErrUnknownSpend, spend.ErrHoldEnded, spend.ErrHoldExpired, spend.ErrNotHeld, spend.ErrNotCaptured, spend.ErrNotRefunded,
 }
 
 func answerOf(d spend.Decision, err error) spendAnswer {

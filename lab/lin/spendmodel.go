@@ -10,6 +10,7 @@ import (
 	"github.com/brimgo/brim/lab/internal/history"
 	"github.com/brimgo/brim/spend"
 	"github.com/brimgo/brim/spend/spendtest"
+	"github.com/brimgo/brim/store"
 )
 
 // accounts are three cards and their team.
@@ -18,8 +19,8 @@ const accounts = 4
 // spendModel is the model of a ledger: that of package spendtest, at some reading of the ledger's
 // clock during the call, with the first answers.
 //
-// In a history with a clock of the ledger's own, the decision's At tells the reading. No hold
-// expires there, and no window ends.
+// In a history with a clock of the ledger's own, the decision's At tells the reading, or its entry
+// if nobody has the decision. No hold expires there, and no window ends.
 type spendModel struct {
 	*budget
 	began time.Time // no decision is earlier
@@ -38,8 +39,17 @@ type book struct {
 // firstAnswer is the decision about a request.
 type firstAnswer struct {
 	spend.Decision
-	lost bool // nobody has the answer: the model's
-	when bool // the time of the decision is known
+	lost   bool // nobody has the answer: the model's
+	when   bool // the time of the decision is known
+	unborn bool // the request was canceled before it began a spend: money that has moved is taken
+}
+
+// of returns the answer that a request gets again, or nil if it is decided.
+func (b book) of(q spendRequest) *firstAnswer {
+	if f := b.first[q.Number]; f != nil && !(f.unborn && q.moves()) {
+		return f
+	}
+	return nil
 }
 
 func (b book) equal(other state) bool {
@@ -48,7 +58,7 @@ func (b book) equal(other state) bool {
 }
 
 func (f *firstAnswer) equal(o *firstAnswer) bool {
-	return f == o || f.At.Equal(o.At) && f.same(o.Decision)
+	return f == o || f.At.Equal(o.At) && f.unborn == o.unborn && f.same(o.Decision)
 }
 
 func (b book) hash() (h uint64) {
@@ -61,7 +71,7 @@ func (b book) hash() (h uint64) {
 // same reports whether two decisions are the same, apart from their times and all that follows
 // from them.
 func (f *firstAnswer) same(d spend.Decision) bool {
-	return f.Approved == d.Approved && f.Amount.Minor == d.Amount.Minor &&
+	return f.Approved == d.Approved && f.Canceled == d.Canceled && f.Amount.Minor == d.Amount.Minor &&
 		slices.EqualFunc(f.Remaining, d.Remaining, func(x, y spend.Usage) bool {
 			return x.Rule == y.Rule && x.Name == y.Name && x.Used == y.Used && x.Held == y.Held && x.Limit == y.Limit
 		})
@@ -86,7 +96,7 @@ func (m *spendModel) step(before state, c *call) (after []state) {
 		return m.unknown(b, q, c.readings)
 	}
 	a, _ := c.out.(spendAnswer)
-	if first, ok := b.first[q.Number]; ok && q.Number != 0 {
+	if first := b.of(q); first != nil {
 		if a.Mistake == "" && first.repeated(a.Decision) {
 			return []state{b}
 		}
@@ -96,7 +106,7 @@ func (m *spendModel) step(before state, c *call) (after []state) {
 		return nil
 	}
 	for _, clock := range m.clocks(a.At, c.readings) {
-		if next, err := m.decide(b, q, clock, &a); err == nil {
+		if next, err := m.decide(b, q, clock, &a, true); err == nil {
 			return []state{next}
 		}
 	}
@@ -120,14 +130,11 @@ func (m *spendModel) clocks(at time.Time, readings []int64) (all []time.Time) {
 // unknown returns the states after a request that may have been decided.
 func (m *spendModel) unknown(b book, q spendRequest, readings []int64) (after []state) {
 	after = []state{b}
-	if _, ok := b.first[q.Number]; ok || q.Verb == remaining {
+	if b.of(q) != nil || q.Verb == remaining {
 		return after
 	}
 	for _, clock := range m.clocks(time.Time{}, readings) {
-		next, _ := m.decide(b, q, clock, nil)
-		if f, ok := next.first[q.Number]; ok {
-			f.when = readings != nil
-		}
+		next, _ := m.decide(b, q, clock, nil, readings != nil)
 		if !slices.ContainsFunc(after, next.equal) {
 			after = append(after, next)
 		}
@@ -136,8 +143,8 @@ func (m *spendModel) unknown(b book, q spendRequest, readings []int64) (after []
 }
 
 // decide returns the state after a new request. a is nil, or the answer: an error tells how it
-// differs from the model's.
-func (m *spendModel) decide(b book, q spendRequest, clock time.Time, a *spendAnswer) (book, error) {
+// differs from the model's. when tells whether the clock is known.
+func (m *spendModel) decide(b book, q spendRequest, clock time.Time, a *spendAnswer, when bool) (book, error) {
 	rules := m.rulesOf(q.Old)
 	if q.Verb == remaining {
 		return b, b.Remaining(rules, m.account(q.Account), clock, a.Remaining)
@@ -164,6 +171,25 @@ func (m *spendModel) decide(b book, q spendRequest, clock time.Time, a *spendAns
 	if next.first == nil {
 		next.first = make(map[int]*firstAnswer)
 	}
-	next.first[q.Number] = &firstAnswer{Decision: want.Decision, lost: a == nil}
+	next.note(q, firstAnswer{Decision: want.Decision, lost: a == nil, when: when})
 	return next, nil
+}
+
+// note notes the first answer to a request, and the one that a canceled request gets from then on.
+func (b book) note(q spendRequest, f firstAnswer) {
+	switch n := max(q.Number, -q.Number); {
+	case q.Verb == cancelID:
+		was, c := b.first[n], f
+		if c.Approved, c.Amount, c.RetryAfter, c.unborn = false, (spend.Money{}), store.Never, was == nil || !was.Approved; was != nil {
+			c.Declines, c.lost = was.Declines, c.lost || was.lost
+		}
+		b.first[n] = &c
+	case q.moves(): // maybe in the place of a cancellation
+		delete(b.first, -n)
+	case q.Verb == capture && q.Force && b.first[q.Spend] != nil: // maybe of a canceled spend
+		begun := *b.first[q.Spend]
+		begun.unborn = false
+		b.first[q.Spend] = &begun
+	}
+	b.first[q.Number] = &f
 }

@@ -46,6 +46,10 @@ func planSpend(r *rand.Rand, s spendStyle) plan {
 			}
 			if q.Verb.begins() {
 				begun = append(begun, q)
+				if r.IntN(10) == 0 { // before the request, or at the same time
+					sent = append(sent, q.canceled())
+					p.steps = append(p.steps, step{client: len(p.steps) % clients, in: q.canceled()})
+				}
 			}
 			sent = append(sent, q)
 		}
@@ -58,8 +62,8 @@ func planSpend(r *rand.Rand, s spendStyle) plan {
 // verbs are the verbs of the requests, as often as they are drawn.
 var verbs = slices.Concat(
 	slices.Repeat([]verb{authorize}, 12), slices.Repeat([]verb{charge, upTo, increase}, 6), slices.Repeat([]verb{record}, 2),
-	slices.Repeat([]verb{capture}, 12), slices.Repeat([]verb{void, decrease, credit}, 4), slices.Repeat([]verb{refund}, 8),
-	slices.Repeat([]verb{unfreeze}, 5), slices.Repeat([]verb{extend, reverse}, 3), slices.Repeat([]verb{setLimits, mend}, 2), []verb{freeze},
+	slices.Repeat([]verb{capture}, 12), slices.Repeat([]verb{void, decrease, credit, cancelID}, 4), slices.Repeat([]verb{refund}, 8),
+	slices.Repeat([]verb{unfreeze}, 5), slices.Repeat([]verb{extend, reverse}, 3), slices.Repeat([]verb{setLimits}, 3), slices.Repeat([]verb{mend}, 2), []verb{freeze},
 )
 
 // newSpend returns a request that begins a spend, one about a spend that began lately, or one about
@@ -67,14 +71,23 @@ var verbs = slices.Concat(
 func newSpend(r *rand.Rand, begun []spendRequest, number int, clock bool) spendRequest {
 	q := spendRequest{Verb: verbs[r.IntN(len(verbs))], Number: number, Account: r.IntN(team), Amount: 1 + r.Int64N(25)}
 	switch q.Verb {
-	case authorize, charge, record, credit:
+	case authorize:
+		q.Force = r.IntN(5) == 0
+	case charge, record, credit:
 	case upTo:
 		q.Least, q.Hold = 1+r.Int64N(q.Amount), r.IntN(2) == 0
 	case setLimits:
 		q.Account, q.Rule = r.IntN(accounts), r.IntN(rules)
-		if q.Default = r.IntN(2) == 0; q.Default {
-			q.Amount = 0
-		} else if q.Amount = leastLimits[q.Rule] - r.Int64N(1+leastLimits[q.Rule]/2); clock && r.IntN(2) == 0 {
+		switch r.IntN(4) {
+		case 0, 1:
+			q.Default, q.Amount = true, 0
+			return q
+		case 2:
+			q.Amount = leastLimits[q.Rule] - r.Int64N(1+leastLimits[q.Rule]/2)
+		default:
+			q.Add, q.Amount = true, r.Int64N(16)-10
+		}
+		if clock && r.IntN(2) == 0 {
 			q.Until = 1 + r.IntN(mostSeconds)
 		}
 	case freeze, unfreeze, mend:
@@ -85,13 +98,25 @@ func newSpend(r *rand.Rand, begun []spendRequest, number int, clock bool) spendR
 			break
 		}
 		of := begun[max(0, len(begun)-1-r.IntN(2*clients))]
+		if q.Verb == cancelID {
+			return of.canceled()
+		}
+		q.Force = (q.Verb == capture || q.Verb == refund) && r.IntN(4) == 0
 		q.Account, q.Spend, q.Amount = of.Account, of.Number, 1+r.Int64N(12)
 		q.Final = q.Verb == capture && r.IntN(2) == 0
-		if q.Verb == void || q.Verb == extend {
+		switch q.Verb {
+		case void, extend:
 			q.Amount = 0
+		case reverse: // of a part of a refund
+			q.Amount = 1 + r.Int64N(3)
 		}
 	}
 	return q
+}
+
+// canceled is the cancellation of a request.
+func (q spendRequest) canceled() spendRequest {
+	return spendRequest{Verb: cancelID, Number: -q.Number, Account: q.Account, Shared: q.Shared}
 }
 
 // begins reports whether a request begins a spend.
