@@ -93,6 +93,7 @@ func operations(calls []*call) []porcupine.Operation {
 	for i, c := range calls {
 		ops[i] = porcupine.Operation{ClientId: c.client, Input: c, Call: c.began, Return: c.over}
 	}
+	narrow(calls, ops)
 	return ops
 }
 
