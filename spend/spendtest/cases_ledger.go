@@ -257,6 +257,34 @@ func ledgerCases() []testCase {
 			},
 		},
 		{
+			name: "the end of a hold among entries of its date", rules: []spend.Rule{spend.Rolling("week", money(1000), 7*days)},
+			why: "a page that is read ahead may end between it and a spend of its date, which leaves the window, too",
+			steps: []step{check(func(s *fixture) {
+				for holds := range 4 {
+					for charges := 8; charges <= 18; charges++ {
+						account, start := fmt.Sprint(holds, " and ", charges), s.clock.us.Load()
+						second := func(d time.Duration, n int) check {
+							return func(s *fixture) { s.clock.us.Store(start + (d + time.Duration(n)*time.Second).Microseconds()) }
+						}
+						for i := range holds {
+							authorize(fmt.Sprint(account, i), 1).to(account).lasting(days + time.Duration(charges)*time.Second).do(s)
+						}
+						for i := range charges {
+							second(days, i+1).do(s)
+							charge(1).to(account).do(s) // the last one adds the ends of holds
+						}
+						for i, want := range []int64{2, 2} {
+							second(8*days, []int{charges - 1, 100}[i]).do(s)
+							d := charge(1).to(account).decide(s)
+							if err := s.b.Verify(ctx, account); err != nil || d.Remaining[0].Used.Minor != want {
+								s.Errorf("%d holds, %d charges: %v used, %v; want %d", holds, charges, d.Remaining[0].Used, err, want)
+							}
+						}
+					}
+				}
+			})},
+		},
+		{
 			name: "pages of every length", rules: window,
 			why: "whatever the limit, pages have every entry once, in the order of dates and numbers, and end where they say",
 			steps: []step{

@@ -57,5 +57,8 @@ func (p Pages) Get(account string, after ledger.Place, upto int64, limit int) (l
 	if n := slices.IndexFunc(k.list, func(e ledger.Entry) bool { return e.Dated > upto }); n >= 0 {
 		return k.list[:n:n], ledger.EndOf(k.list[n].Dated - 1), true
 	}
+	if k.through.Dated > upto && k.through != ledger.EndOf(k.through.Dated) { // entries of that date follow
+		return k.list, ledger.EndOf(k.through.Dated - 1), true
+	}
 	return k.list, k.through, true
 }

@@ -87,6 +87,7 @@ func TestPages(t *testing.T) {
 		{name: "a fresh entry of the last date", after: ledger.Place{Dated: 13, Seq: 26}, upto: 14, limit: 9, first: 27, last: 29, through: ledger.EndOf(14), adds: 15},
 		{name: "a fresh entry behind", after: ledger.Place{Dated: 14, Seq: 29}, upto: 14, limit: 9, first: 0, last: 0, through: ledger.EndOf(14), read: 1, adds: 1000},
 		{name: "entries that are passed over", after: ledger.EndOf(70), upto: 82, limit: 5, through: ledger.Place{Dated: 73, Seq: 146}, read: 1},
+		{name: "the empty page, before the date within which it ends", after: ledger.EndOf(70), upto: 71, limit: 5, through: ledger.EndOf(72)},
 		{name: "the empty page again", after: ledger.EndOf(70), upto: 82, limit: 5, through: ledger.Place{Dated: 73, Seq: 146}},
 		{name: "the empty page with another limit", after: ledger.EndOf(70), upto: 82, limit: 22, first: 162, last: 163, through: ledger.EndOf(81), read: 1},
 		{name: "no entries", after: ledger.EndOf(100), upto: 200, limit: 9, through: ledger.EndOf(200), read: 1},
