@@ -26,7 +26,8 @@ type Answer struct {
 //
 // A ledger decides the requests in one transaction, which costs less than one for each. If they are
 // more than its batch size, it takes several transactions. If another transaction holds a row of a
-// request, the request waits by itself, and is decided after the others. If a transaction fails,
+// request, or if [Request.Also] has an account by a name of before, the request may be decided after
+// the others. If a transaction fails,
 // each of its requests has the error, such as [github.com/brimgo/brim/store.ErrUnknownOutcome];
 // requests with mistakes keep their own error. Send the failed requests again: the ledger replays
 // those that were decided.

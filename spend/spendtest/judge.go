@@ -20,7 +20,8 @@ func (a *attempt) judge(got *Answer) (approved bool, wrong error) {
 		}
 	}
 	fitsAll := func(t int64) bool { return a.fitsAll(a.rules, s, t, a.n, a.base+a.n, a.more) }
-	for a.n > a.least && !fitsAll(a.now) {
+	frozen := slices.ContainsFunc(s.accounts, func(account string) bool { return a.frozen[account] != "" })
+	for a.n > a.least && (frozen || !fitsAll(a.now)) {
 		set(a.n - 1)
 	}
 	agree := func(r Rule, account string, t int64) bool {

@@ -111,6 +111,11 @@ func (g *group) figure(r demand) (figures.Figure, *account) {
 	return a.tallies[r.rule].Of(g.tags), a
 }
 
+// frozen reports whether one of the accounts declines whatever its rules say.
+func (g *group) frozen() bool {
+	return slices.ContainsFunc(g.accounts, func(a *account) bool { return a.frozen != "" })
+}
+
 // fit reports whether all rules agree.
 func (g *group) fit(q *figures.Ask) bool {
 	for r, u := range g.rules {

@@ -13,7 +13,10 @@ import (
 func (t *attempt) charge() error {
 	act := t.act
 	amount := act.Amount
-	if act.Least > 0 {
+	switch {
+	case act.Least > 0 && t.frozen():
+		amount = act.Least
+	case act.Least > 0:
 		amount = t.largest(act.Least, amount)
 	}
 	agreed := t.ask(&figures.Ask{Units: amount, First: amount, Total: amount, Spends: 1, Tags: t.tags})
@@ -92,7 +95,10 @@ func (t *attempt) increase() error {
 	q := func(n int64) *figures.Ask {
 		return &figures.Ask{Units: n, First: sp.amount, Total: sp.total + n, Tags: t.tags}
 	}
-	if t.act.Least > 0 {
+	switch {
+	case t.act.Least > 0 && t.frozen():
+		n = t.act.Least
+	case t.act.Least > 0:
 		n = largestOf(t.act.Least, n, func(n int64) bool { return t.fit(q(n)) })
 	}
 	if !t.ask(q(n)) {
