@@ -16,7 +16,7 @@ func cents(n int64) spend.Money { return spend.Money{Minor: n, Currency: "EUR"} 
 // budgets returns budgets called cards with these rules.
 func budgets(t *testing.T, l ledger.Ledger, rules ...spend.Rule) *spend.Budgets {
 	t.Helper()
-	b, err := spend.New(l, spend.Budget{Name: "cards", Currency: "EUR", Rules: rules}, &spend.Options{KeepIDs: 90 * day})
+	b, err := spend.New(t.Context(), l, spend.Budget{Name: "cards", Currency: "EUR", Rules: rules}, &spend.Options{KeepIDs: 90 * day})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -50,7 +50,7 @@ func TestLastGoodBudgets(t *testing.T) {
 		{"the currency of AtMost", ever.AtMost(cents(3)), ever.AtMost(spend.Money{Minor: 3, Currency: "USD"})},
 	} {
 		for want, rule := range map[bool]spend.Rule{true: c.good, false: c.bad} {
-			_, err := spend.New(memledger.New(nil), spend.Budget{Name: "b", Currency: "EUR", Rules: []spend.Rule{rule}}, nil)
+			_, err := spend.New(t.Context(), memledger.New(nil), spend.Budget{Name: "b", Currency: "EUR", Rules: []spend.Rule{rule}}, nil)
 			if (err == nil) != want || !want && !errors.Is(err, spend.ErrBudget) {
 				t.Errorf("%s: %v; want good = %v", c.name, err, want)
 			}
@@ -70,7 +70,7 @@ func TestLastGoodBudgets(t *testing.T) {
 	} {
 		b := spend.Budget{Name: "b", Currency: "EUR", Rules: []spend.Rule{spend.Lifetime("ever", cents(1))}}
 		for want, o := range map[bool]spend.Options{true: c.good, false: c.bad} {
-			if _, err := spend.New(memledger.New(nil), b, &o); (err == nil) != want {
+			if _, err := spend.New(t.Context(), memledger.New(nil), b, &o); (err == nil) != want {
 				t.Errorf("%s: %v; want good = %v", c.name, err, want)
 			}
 		}
@@ -133,7 +133,7 @@ func TestVerifyAfterPrune(t *testing.T) {
 // TestDefaultKeepIDs: without an option, an ID is known for 200 days, and its entry stays as long.
 func TestDefaultKeepIDs(t *testing.T) {
 	l := newTestLedger(t)
-	b, err := spend.New(l, spend.Budget{Name: "cards", Currency: "EUR", Rules: []spend.Rule{spend.Rolling("window", cents(1), day)}}, nil)
+	b, err := spend.New(t.Context(), l, spend.Budget{Name: "cards", Currency: "EUR", Rules: []spend.Rule{spend.Rolling("window", cents(1), day)}}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

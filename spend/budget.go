@@ -2,6 +2,7 @@ package spend
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -81,7 +82,7 @@ type Budgets struct {
 // New returns Budgets that decide spends against main and keep them in l. New
 // does not call l. o may be nil. A mistake in a budget or an option is
 // [ErrBudget], and a nil ledger is [store.ErrClosed].
-func New(l ledger.Ledger, main Budget, o *Options) (*Budgets, error) {
+func New(_ context.Context, l ledger.Ledger, main Budget, o *Options) (*Budgets, error) {
 	if o == nil {
 		o = &Options{}
 	}

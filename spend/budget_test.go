@@ -96,7 +96,7 @@ func TestBadBudgets(t *testing.T) {
 		},
 		{name: "negative times", b: budget(ok), o: &spend.Options{HoldTTL: -1}, says: "positive"},
 	} {
-		_, err := spend.New(l, c.b, c.o)
+		_, err := spend.New(t.Context(), l, c.b, c.o)
 		if !errors.Is(err, spend.ErrBudget) || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %v; want ErrBudget that says %q", c.name, err, c.says)
 		}
@@ -107,7 +107,7 @@ func TestBadBudgets(t *testing.T) {
 func TestLeakyInPlan(t *testing.T) {
 	large := spend.Money{Minor: store.MaxAmount + 1, Currency: "EUR"}
 	for name, plan := range map[string]spend.Rule{"leaky": spend.Leaky("r", spend.Money{Minor: 1, Currency: "EUR"}, time.Hour), "lifetime": spend.Lifetime("r", large)} {
-		b, err := spend.New(memledger.New(nil), spend.Budget{
+		b, err := spend.New(t.Context(), memledger.New(nil), spend.Budget{
 			Name: "cards", Currency: "EUR", Rules: []spend.Rule{spend.Lifetime("r", large)}, Plans: map[string][]spend.Rule{"p": {plan}},
 		}, nil)
 		if err != nil {

@@ -161,7 +161,7 @@ func TestBudgetErrorPath(t *testing.T) {
 		{"voids", Budget{Name: "b", Currency: "EUR", Rules: []Rule{one[0].CountsVoids()}}, []any{"rules", 0, "counts_voids"}, nil},
 		{"a bound", Budget{Name: "b", Currency: "EUR", Rules: []Rule{one[0].MatchingAtMost(Money{})}}, []any{"rules", 0, "where_amount"}, ErrCurrency},
 	} {
-		_, err := New(noLedger{}, c.b, nil)
+		_, err := New(t.Context(), noLedger{}, c.b, nil)
 		mistake := &BudgetError{}
 		if !errors.As(err, &mistake) || !errors.Is(err, ErrBudget) || c.wraps != nil && !errors.Is(err, c.wraps) {
 			t.Errorf("%s: %v; want a BudgetError of %v", c.why, err, c.wraps)

@@ -141,7 +141,7 @@ func TestZonesOfPlans(t *testing.T) {
 	in := func(hours int) []spend.Rule {
 		return []spend.Rule{spend.Calendar("day", cents(100), spend.Day, time.FixedZone("zone", hours*3600))}
 	}
-	b, err := spend.New(l, spend.Budget{
+	b, err := spend.New(t.Context(), l, spend.Budget{
 		Name: "cards", Currency: "EUR", Rules: in(0), Plans: map[string][]spend.Rule{"one": in(-1), "two": in(-2), "east": in(9)},
 	}, nil)
 	if err != nil {

@@ -6,7 +6,7 @@
 // in one atomic decision over all of its accounts:
 //
 //	eur := func(cents int64) spend.Money { return spend.Money{Minor: cents, Currency: "EUR"} }
-//	cards, err := spend.New(memledger.New(nil), spend.Budget{
+//	cards, err := spend.New(ctx, memledger.New(nil), spend.Budget{
 //		Name: "cards", Currency: "EUR",
 //		Rules: []spend.Rule{
 //			spend.Rolling("month", eur(1000_00), 30*24*time.Hour),

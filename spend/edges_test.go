@@ -177,7 +177,7 @@ func TestLifetimeIsKept(t *testing.T) {
 func TestOneRuleInTwoScales(t *testing.T) {
 	rule := spend.Lifetime("ever", cents(100)).MatchingAtLeast(cents(5))
 	plain := budgets(t, newTestLedger(t), rule)
-	if _, err := spend.New(newTestLedger(t), spend.Budget{Name: "fine", Currency: "EUR:4", Rules: []spend.Rule{rule}}, nil); err != nil {
+	if _, err := spend.New(t.Context(), newTestLedger(t), spend.Budget{Name: "fine", Currency: "EUR:4", Rules: []spend.Rule{rule}}, nil); err != nil {
 		t.Fatal(err)
 	}
 	charge(t, plain, "s", 10)

@@ -17,7 +17,7 @@ func Example_mandate() {
 	now := time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
 	l := memledger.New(&memledger.Options{Clock: func() time.Time { return now }}) // leave the clock out for that of the machine
 	usd := func(cents int64) spend.Money { return spend.Money{Minor: cents, Currency: "USD"} }
-	sessions, err := spend.New(l, spend.Budget{Name: "sessions", Currency: "USD:6", Rules: []spend.Rule{
+	sessions, err := spend.New(context.Background(), l, spend.Budget{Name: "sessions", Currency: "USD:6", Rules: []spend.Rule{
 		spend.PerTransaction("payment", usd(10)),
 		spend.Lifetime("session", usd(25)),
 		spend.PerTransaction("other payees", usd(0)).NotMatching("payee", "0xMaps", "0xNews"),

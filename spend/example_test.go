@@ -23,7 +23,7 @@ func eur(s string) spend.Money {
 // newCards returns budgets of 1,000.00 in any 30 days. No spend may exceed 990.00.
 func newCards() *spend.Budgets {
 	l := memledger.New(nil) // boltledger and pgledger keep spends after the process ends
-	cards, err := spend.New(l, spend.Budget{
+	cards, err := spend.New(context.Background(), l, spend.Budget{
 		Name: "cards", Currency: "EUR",
 		Rules: []spend.Rule{
 			spend.Rolling("month", eur("1000.00"), 30*24*time.Hour),
@@ -92,7 +92,7 @@ func ExampleBudgets_SetLimits() {
 	ctx, id := context.Background(), "raise-1"
 	friday := time.Now().Add(48 * time.Hour)
 	day := spend.Rolling("day", eur("500.00"), 24*time.Hour).AtMost(eur("5000.00"))
-	cards, err := spend.New(memledger.New(nil), spend.Budget{Name: "cards", Currency: "EUR", Rules: []spend.Rule{day}}, nil)
+	cards, err := spend.New(ctx, memledger.New(nil), spend.Budget{Name: "cards", Currency: "EUR", Rules: []spend.Rule{day}}, nil)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -117,7 +117,7 @@ func ExampleBudgets_SetLimits() {
 func ExampleBudgets_MoveAccount() {
 	ctx, id := context.Background(), "replaced-1"
 	month := spend.Rolling("month", eur("1000.00"), 30*24*time.Hour)
-	cards, err := spend.New(memledger.New(nil), spend.Budget{Name: "cards", Currency: "EUR", Rules: []spend.Rule{month}}, nil)
+	cards, err := spend.New(ctx, memledger.New(nil), spend.Budget{Name: "cards", Currency: "EUR", Rules: []spend.Rule{month}}, nil)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -148,7 +148,7 @@ func ExampleBudgets_SetPlan() {
 	budget.Plans = map[string][]spend.Rule{"gold": {
 		spend.Rolling("month", eur("5000.00"), 30*24*time.Hour), spend.Count("bursts", 20, time.Minute),
 	}}
-	cards, err := spend.New(memledger.New(nil), budget, nil)
+	cards, err := spend.New(ctx, memledger.New(nil), budget, nil)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -204,7 +204,7 @@ func ExampleBudget_UnmarshalJSON() {
 		if err := json.Unmarshal(text, &budget); err != nil {
 			return nil, err
 		}
-		return spend.New(memledger.New(nil), budget, nil)
+		return spend.New(context.Background(), memledger.New(nil), budget, nil)
 	}
 	_, err := read([]byte(`{"budget": "cards", "currency": "EUR", "rules": [
 		{"name": "month", "rolling": "1000.00", "window": "30d"},
@@ -293,7 +293,7 @@ func ExampleMoney_In() {
 	budget := spend.Budget{Name: "agents", Currency: "USD:8", Rules: []spend.Rule{
 		spend.Calendar("day", spend.Money{Minor: 25_00, Currency: "USD"}, spend.Day, time.UTC),
 	}}
-	agents, err := spend.New(memledger.New(nil), budget, nil)
+	agents, err := spend.New(context.Background(), memledger.New(nil), budget, nil)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -318,7 +318,7 @@ func ExampleBudgets_Credit() {
 	ctx := context.Background()
 	net := spend.Calendar("net", eur("1000.00"), spend.Month, time.UTC).CountsCredits()
 	gross := spend.Rolling("gross", eur("5000.00"), 30*24*time.Hour)
-	cards, err := spend.New(memledger.New(nil), spend.Budget{Name: "cards", Currency: "EUR", Rules: []spend.Rule{net, gross}}, nil)
+	cards, err := spend.New(ctx, memledger.New(nil), spend.Budget{Name: "cards", Currency: "EUR", Rules: []spend.Rule{net, gross}}, nil)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -340,7 +340,7 @@ func ExampleBudgets_Credit() {
 func ExampleRule_MatchingAtLeast() {
 	ctx := context.Background()
 	large := spend.Count("large", 3, 24*time.Hour).MatchingAtLeast(eur("250.00"))
-	cards, err := spend.New(memledger.New(nil), spend.Budget{Name: "cards", Currency: "EUR", Rules: []spend.Rule{large}}, nil)
+	cards, err := spend.New(ctx, memledger.New(nil), spend.Budget{Name: "cards", Currency: "EUR", Rules: []spend.Rule{large}}, nil)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -365,7 +365,7 @@ func ExampleRule_Per() {
 	shops := spend.Calendar("shops", eur("100.00"), spend.Day, time.UTC).Per("merchant")
 	noon := func() time.Time { return time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC) } // leave it out for the clock of the machine
 	l := memledger.New(&memledger.Options{Clock: noon})
-	cards, err := spend.New(l, spend.Budget{Name: "cards", Currency: "EUR", Rules: []spend.Rule{shops}}, nil)
+	cards, err := spend.New(ctx, l, spend.Budget{Name: "cards", Currency: "EUR", Rules: []spend.Rule{shops}}, nil)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -388,7 +388,7 @@ func ExampleRule_CountsDeclines() {
 	ctx := context.Background()
 	attempts := spend.Count("attempts", 5, 10*time.Minute).CountsDeclines()
 	single := spend.PerTransaction("single", eur("500.00"))
-	cards, err := spend.New(memledger.New(nil), spend.Budget{Name: "cards", Currency: "EUR", Rules: []spend.Rule{attempts, single}}, nil)
+	cards, err := spend.New(ctx, memledger.New(nil), spend.Budget{Name: "cards", Currency: "EUR", Rules: []spend.Rule{attempts, single}}, nil)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -411,7 +411,7 @@ func ExampleRule_CountsDeclines() {
 func ExampleRule_Thresholds() {
 	ctx := context.Background()
 	month := spend.Calendar("month", eur("1000.00"), spend.Month, time.UTC).Thresholds(50, 80, 100)
-	cards, err := spend.New(memledger.New(nil), spend.Budget{Name: "cards", Currency: "EUR", Rules: []spend.Rule{month}}, nil)
+	cards, err := spend.New(ctx, memledger.New(nil), spend.Budget{Name: "cards", Currency: "EUR", Rules: []spend.Rule{month}}, nil)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -432,7 +432,7 @@ func ExampleRule_Thresholds() {
 func ExampleRequest_varying() {
 	ctx := context.Background()
 	month := spend.Rolling("month", eur("1000.00"), 30*24*time.Hour)
-	cards, err := spend.New(memledger.New(nil), spend.Budget{Name: "cards", Currency: "EUR", Rules: []spend.Rule{month}}, nil)
+	cards, err := spend.New(ctx, memledger.New(nil), spend.Budget{Name: "cards", Currency: "EUR", Rules: []spend.Rule{month}}, nil)
 	if err != nil {
 		log.Fatal(err)
 	}

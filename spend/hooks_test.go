@@ -63,7 +63,7 @@ func TestHooks(t *testing.T) {
 		var h heard
 		eur := func(cents int64) spend.Money { return spend.Money{Minor: cents, Currency: "EUR"} }
 		var ahead time.Duration // of the clock
-		b, err := spend.New(memledger.New(&memledger.Options{Clock: func() time.Time { return time.Now().Add(ahead) }}), spend.Budget{
+		b, err := spend.New(t.Context(), memledger.New(&memledger.Options{Clock: func() time.Time { return time.Now().Add(ahead) }}), spend.Budget{
 			Name: "cards", Currency: "EUR",
 			Rules: []spend.Rule{spend.Rolling("day", eur(100_00), 24*time.Hour), spend.PerTransaction("single", eur(60_00))},
 		}, &spend.Options{Hooks: []spend.Hooks{{}, h.hooks()}, HoldTTL: time.Hour})
@@ -217,7 +217,7 @@ func TestHooksHearEveryFailure(t *testing.T) {
 			hooks := spend.Hooks{End: func(_ context.Context, c spend.Call, o spend.Outcome) {
 				ends = append(ends, c.Method+": "+o.Label())
 			}}
-			b, err := spend.New(down{memledger.New(nil), tc.err}, spend.Budget{
+			b, err := spend.New(t.Context(), down{memledger.New(nil), tc.err}, spend.Budget{
 				Name: "cards", Currency: "EUR", Rules: []spend.Rule{spend.Lifetime("ever", eur)},
 			}, &spend.Options{Hooks: []spend.Hooks{hooks}})
 			if err != nil {

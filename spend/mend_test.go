@@ -284,12 +284,12 @@ func TestMendOften(t *testing.T) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		l := newTestLedger(t)
 		rules := []spend.Rule{spend.Rolling("rule", cents(100), 2*day)}
-		b, err := spend.New(l, spend.Budget{Name: "cards", Currency: "EUR", Rules: rules}, &spend.Options{HoldTTL: day, KeepIDs: keep})
+		b, err := spend.New(t.Context(), l, spend.Budget{Name: "cards", Currency: "EUR", Rules: rules}, &spend.Options{HoldTTL: day, KeepIDs: keep})
 		if err != nil {
 			t.Fatal(err)
 		}
 		others := spend.Budget{Name: "cards", Currency: "EUR", Rules: []spend.Rule{spend.Rolling("other", cents(100), 3*day).Per("shop")}}
-		other, err := spend.New(l, others, &spend.Options{KeepIDs: keep, HoldTTL: day})
+		other, err := spend.New(t.Context(), l, others, &spend.Options{KeepIDs: keep, HoldTTL: day})
 		if err != nil {
 			t.Fatal(err)
 		}

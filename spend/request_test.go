@@ -17,11 +17,11 @@ func TestUnknownBudget(t *testing.T) {
 	card := spend.Budget{Name: "card", Currency: "EUR", Rules: []spend.Rule{spend.Lifetime("ever", cents(100))}}
 	team := card
 	team.Name = "team"
-	both, err := spend.New(l, card, &spend.Options{Budgets: []spend.Budget{team}})
+	both, err := spend.New(t.Context(), l, card, &spend.Options{Budgets: []spend.Budget{team}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	alone, err := spend.New(l, card, nil)
+	alone, err := spend.New(t.Context(), l, card, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -50,7 +50,7 @@ func (a *app) budget(ctx context.Context, f *spendFlags) (*budgetfile.File, erro
 	defer r.close()
 	file, err := budgetfile.Read(r)
 	if err == nil { // before a store is opened, which may create it
-		_, err = spend.New(memledger.New(nil), file.Budget, &file.Options)
+		_, err = spend.New(ctx, memledger.New(nil), file.Budget, &file.Options)
 	}
 	if err != nil {
 		return nil, dataError{fmt.Errorf("%s: %w", f.budget, err)}
@@ -75,7 +75,7 @@ func (a *app) withBudget(ctx context.Context, f *spendFlags, create bool,
 			err = e
 		}
 	}()
-	b, err := spend.New(l.Ledger, file.Budget, &file.Options)
+	b, err := spend.New(ctx, l.Ledger, file.Budget, &file.Options)
 	if err != nil {
 		return err
 	}

@@ -77,7 +77,7 @@ func agentFaults(t *testing.T, name string, f faulty, broken int, how string) {
 	f.Ledger = memledger.New(nil)
 	times, delivered := make(map[string]int), int64(0)
 	run := func(l ledger.Ledger, broken int) (b *spend.Budgets, err error) {
-		b, err = spend.New(l, spend.Budget{
+		b, err = spend.New(t.Context(), l, spend.Budget{
 			Name: "agents", Currency: unit, Rules: []spend.Rule{spend.PerTransaction("step", usd(1_00)), spend.Lifetime("project", usd(100_00))},
 		}, &spend.Options{HoldTTL: time.Minute})
 		if err != nil {
@@ -157,7 +157,7 @@ func TestStreamFaults(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := f
 				f.Ledger = memledger.New(nil)
-				b, err := spend.New(&f, spend.Budget{
+				b, err := spend.New(t.Context(), &f, spend.Budget{
 					Name: "agents", Currency: unit, Rules: []spend.Rule{spend.Rolling("hour", usd(45), time.Hour)},
 				}, nil)
 				if err != nil {

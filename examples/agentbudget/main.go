@@ -63,7 +63,7 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, l.Close()) }()
-	budget, err := spend.New(l, spend.Budget{
+	budget, err := spend.New(ctx, l, spend.Budget{
 		Name: "agents", Currency: unit,
 		Rules: []spend.Rule{
 			spend.Calendar("day", usd(5_00), spend.Day, time.UTC),

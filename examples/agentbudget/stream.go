@@ -52,7 +52,7 @@ var calls = []call{
 func stream(ctx context.Context, out io.Writer) error {
 	now := time.Date(2026, 3, 2, 8, 0, 0, 0, time.UTC)
 	l := memledger.New(&memledger.Options{Clock: func() time.Time { return now }})
-	budget, err := spend.New(l, spend.Budget{
+	budget, err := spend.New(ctx, l, spend.Budget{
 		Name: "agents", Currency: unit,
 		Rules: []spend.Rule{spend.Rolling("hour", usd(45), time.Hour)},
 	}, nil)

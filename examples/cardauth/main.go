@@ -98,7 +98,7 @@ func run(ctx context.Context, args []string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, l.Close()) }()
-	cards, err := spend.New(l, budget, nil)
+	cards, err := spend.New(ctx, l, budget, nil)
 	if err != nil {
 		return err
 	}

@@ -67,7 +67,7 @@ func newNetwork(t *testing.T) *network {
 		t.Fatal(err)
 	}
 	l := &stalling{Ledger: memledger.New(nil)}
-	cards, err := spend.New(l, budget, nil)
+	cards, err := spend.New(t.Context(), l, budget, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -96,7 +96,7 @@ func run(ctx context.Context, args []string) (err error) {
 		limit: money(*cents * 1_000_000), price: *price, upstream: strings.TrimSuffix(*upstream, "/"),
 		key: os.Getenv("UPSTREAM_KEY"), client: &http.Client{Timeout: 10 * time.Minute}, log: slog.Default(),
 	}
-	if err := g.use(l); err != nil {
+	if err := g.use(ctx, l); err != nil {
 		return err
 	}
 	server := &http.Server{Addr: *listen, ReadHeaderTimeout: 10 * time.Second, Handler: g}
@@ -131,8 +131,8 @@ const holdFor = 30 * time.Second
 func money(n int64) spend.Money { return spend.Money{Minor: n, Currency: "USD:8"} }
 
 // use has the gateway keep its accounts in l.
-func (g *gateway) use(l ledger.Ledger) (err error) {
-	g.budgets, err = spend.New(l, spend.Budget{
+func (g *gateway) use(ctx context.Context, l ledger.Ledger) (err error) {
+	g.budgets, err = spend.New(ctx, l, spend.Budget{
 		Name: "clients", Currency: "USD:8", Rules: []spend.Rule{spend.Leaky("minute", g.limit, time.Minute)},
 	}, nil)
 	return err

@@ -101,7 +101,7 @@ func over(t *testing.T, m *model) (*gateway, *brimtest.Clock) {
 	g := &gateway{
 		limit: limit, price: 1, upstream: api.URL, key: "secret", client: api.Client(), log: slog.New(slog.DiscardHandler),
 	}
-	if err := g.use(memledger.New(&memledger.Options{Clock: c.Now})); err != nil {
+	if err := g.use(t.Context(), memledger.New(&memledger.Options{Clock: c.Now})); err != nil {
 		t.Fatal(err)
 	}
 	return g, c
@@ -182,7 +182,7 @@ func TestGateway(t *testing.T) {
 	t.Run("the ledger is away", func(t *testing.T) {
 		m := &model{}
 		g, _ := over(t, m)
-		if err := g.use(&away{fails: 1 << 30}); err != nil {
+		if err := g.use(t.Context(), &away{fails: 1 << 30}); err != nil {
 			t.Fatal(err)
 		}
 		if w := ask(g, "alice", 500); w.Code != http.StatusServiceUnavailable || m.calls.Load() != 0 {
@@ -247,7 +247,7 @@ func TestFaults(t *testing.T) {
 				if c.away {
 					g.upstream = "http://127.0.0.1:1"
 				}
-				if err := g.use(&away{Ledger: memledger.New(&memledger.Options{Clock: clock.Now}), ok: 1, fails: c.fails}); err != nil {
+				if err := g.use(t.Context(), &away{Ledger: memledger.New(&memledger.Options{Clock: clock.Now}), ok: 1, fails: c.fails}); err != nil {
 					t.Fatal(err)
 				}
 				ctx, cancel := context.WithCancel(t.Context())
@@ -310,7 +310,7 @@ func TestKilled(t *testing.T) {
 			m := &model{used: 120, status: 200, running: true}
 			g, clock := over(t, m)
 			l := memledger.New(&memledger.Options{Clock: clock.Now})
-			if err := g.use(&away{Ledger: l, ok: ok, fails: 1 << 30, killed: true}); err != nil {
+			if err := g.use(t.Context(), &away{Ledger: l, ok: ok, fails: 1 << 30, killed: true}); err != nil {
 				t.Fatal(err)
 			}
 			w := httptest.NewRecorder()
@@ -321,7 +321,7 @@ func TestKilled(t *testing.T) {
 					delivered = *n
 				}
 			}
-			if err := g.use(l); err != nil {
+			if err := g.use(t.Context(), l); err != nil {
 				t.Fatal(err)
 			}
 			paid := spent(t, g)

@@ -206,7 +206,7 @@ func TestLedgers(t *testing.T) {
 			t.Run(c.name+" over "+name, func(t *testing.T) {
 				m := clocktest.New(t, noon)
 				var log bytes.Buffer
-				b, err := spend.New(open(t, slog.New(slog.NewTextHandler(&log, nil))), spend.Budget{
+				b, err := spend.New(t.Context(), open(t, slog.New(slog.NewTextHandler(&log, nil))), spend.Budget{
 					Name: "cards", Currency: "EUR", Rules: []spend.Rule{c.rule},
 				}, nil)
 				must(t, err)

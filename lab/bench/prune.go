@@ -110,7 +110,7 @@ func (b *bench) besidePrune(ctx context.Context, workload string, l ledger.Ledge
 	all := make([]*spend.Budgets, b.rounds)
 	for i := range all {
 		var err error
-		if all[i], err = spend.New(l, budget(fmt.Sprint("cards", i, time.Now().UnixNano())), nil); err != nil {
+		if all[i], err = spend.New(ctx, l, budget(fmt.Sprint("cards", i, time.Now().UnixNano())), nil); err != nil {
 			return err
 		}
 	}

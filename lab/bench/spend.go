@@ -132,7 +132,7 @@ func (p *past) now() time.Time {
 // charges charges random amounts to an account of a ledger that reads the clock.
 func (b *bench) charges(ctx context.Context, l ledger.Ledger, p *past, account string) error {
 	const most = 200
-	cards, err := spend.New(l, budget("cards"), nil)
+	cards, err := spend.New(ctx, l, budget("cards"), nil)
 	if err != nil {
 		return err
 	}
@@ -202,8 +202,8 @@ func (b *bench) inMemory(ctx context.Context, account string, p *past) (ledger.L
 }
 
 // authorizing returns a function that authorizes a small amount on an account.
-func (b *bench) authorizing(l ledger.Ledger) (func(ctx context.Context, account int) error, error) {
-	cards, err := spend.New(l, budget("cards"), nil)
+func (b *bench) authorizing(ctx context.Context, l ledger.Ledger) (func(ctx context.Context, account int) error, error) {
+	cards, err := spend.New(ctx, l, budget("cards"), nil)
 	return func(ctx context.Context, n int) error {
 		d, err := cards.Authorize(ctx, spend.Request{ID: newID(), Account: account(n), Amount: cents(1_00)})
 		if err == nil && !d.Approved {
@@ -266,7 +266,7 @@ func (b *bench) spendPostgres(ctx context.Context, size spendSize) (err error) {
 			return err
 		}
 	}
-	authorize, err := b.authorizing(l)
+	authorize, err := b.authorizing(ctx, l)
 	if err != nil {
 		return err
 	}
@@ -323,7 +323,7 @@ func (b *bench) spendBolt(ctx context.Context, size spendSize) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, closeLedger()) }()
-	authorize, err := b.authorizing(l)
+	authorize, err := b.authorizing(ctx, l)
 	if err != nil {
 		return err
 	}
@@ -382,7 +382,7 @@ const room = 1 << 40
 // leave it. These lack a cent, or all of the window, or any order of magnitude
 // in between. A decline costs at most as much as two approvals.
 func (b *bench) decline(ctx context.Context, name, crowded string, l ledger.Ledger, callers []int) error {
-	wide, err := spend.New(l, budget("cards"), nil)
+	wide, err := spend.New(ctx, l, budget("cards"), nil)
 	if err != nil {
 		return err
 	}
@@ -393,7 +393,7 @@ func (b *bench) decline(ctx context.Context, name, crowded string, l ledger.Ledg
 	used := usage[0].Used.Minor
 	narrow := budget("cards")
 	narrow.Rules[0] = spend.Rolling("rolling", cents(used+room), window)
-	cards, err := spend.New(l, narrow, nil)
+	cards, err := spend.New(ctx, l, narrow, nil)
 	if err != nil {
 		return err
 	}

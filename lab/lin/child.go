@@ -88,7 +88,7 @@ func (v *server) Open(setting Setting, _ *struct{}) error {
 	if err != nil {
 		return err
 	}
-	v.spends, err = v.Budget.over(l)
+	v.spends, err = v.Budget.over(context.Background(), l)
 	return err
 }
 
@@ -138,7 +138,7 @@ func (v *server) connect() error {
 	if err != nil {
 		return err
 	}
-	v.spends, err = v.Budget.over(l)
+	v.spends, err = v.Budget.over(context.Background(), l)
 	return err
 }
 

@@ -314,7 +314,7 @@ func (e exchange) judge(ctx context.Context, a *attempt, wrong func(any) error) 
 func (e exchange) prepare(ctx context.Context, r *rig) (*attempt, error) {
 	a := r.attempt()
 	if e.spends() {
-		if err := a.spends(); err != nil {
+		if err := a.spends(ctx); err != nil {
 			return nil, err
 		}
 	}

@@ -205,7 +205,7 @@ func inPgledger(in func() *place, alter func(joiner) joiner) func(r *rand.Rand) 
 			if alter != nil {
 				l = alter(l)
 			}
-			spends, err := b.joinable(l, pool)
+			spends, err := b.joinable(context.Background(), l, pool)
 			return own, spends, err
 		}
 		l, spends, err := open(w.below[0], w.line.pool, alter)
@@ -227,14 +227,14 @@ type joiner interface {
 }
 
 // joinable returns the budgets of a ledger that also joins transactions of the caller's.
-func (b *budget) joinable(l joiner, pool *pgxpool.Pool) (*budgets, error) {
-	spends, err := b.over(l)
+func (b *budget) joinable(ctx context.Context, l joiner, pool *pgxpool.Pool) (*budgets, error) {
+	spends, err := b.over(ctx, l)
 	if err != nil {
 		return nil, err
 	}
 	spends.join = func(ctx context.Context, do func(*budgets) error) error {
 		return within(ctx, pool, func(tx pgx.Tx) error {
-			joined, err := b.over(l.With(tx))
+			joined, err := b.over(ctx, l.With(tx))
 			if err != nil {
 				return err
 			}

@@ -61,11 +61,11 @@ func (r *rig) attempt() *attempt {
 }
 
 // spends has the attempt call ledgers.
-func (a *attempt) spends() (err error) {
+func (a *attempt) spends(ctx context.Context) (err error) {
 	b := &budget{Prefix: fmt.Sprintf("%08d-", a.number), Single: 100, Lifetime: 100, Window: 100, Length: time.Hour, TTL: time.Hour}
 	a.m = newSpendModel(b)
-	if a.through.spends, err = b.joinable(a.ledger, a.pool); err == nil {
-		a.past.spends, err = b.joinable(a.soundLedger, a.direct)
+	if a.through.spends, err = b.joinable(ctx, a.ledger, a.pool); err == nil {
+		a.past.spends, err = b.joinable(ctx, a.soundLedger, a.direct)
 	}
 	return err
 }
@@ -191,9 +191,9 @@ func newRedisRig(t *testing.T, setting string, d defect) *rig {
 const moment = time.Millisecond
 
 // brief returns a budget of a ledger whose holds and IDs hardly live.
-func brief(l joiner) (*spend.Budgets, error) {
+func brief(ctx context.Context, l joiner) (*spend.Budgets, error) {
 	rule := spend.Rolling("moment", eur(1_000_000), moment)
-	return spend.New(l, spend.Budget{Name: "brief", Currency: "EUR", Rules: []spend.Rule{rule}}, &spend.Options{
+	return spend.New(ctx, l, spend.Budget{Name: "brief", Currency: "EUR", Rules: []spend.Rule{rule}}, &spend.Options{
 		HoldTTL: moment, KeepIDs: moment,
 	})
 }
@@ -202,7 +202,7 @@ func brief(l joiner) (*spend.Budgets, error) {
 var pruneSpends = &special{
 	spends: true,
 	before: func(ctx context.Context, a *attempt) error {
-		b, err := brief(a.soundLedger)
+		b, err := brief(ctx, a.soundLedger)
 		if err != nil {
 			return err
 		}
@@ -214,7 +214,7 @@ var pruneSpends = &special{
 		return err
 	},
 	call: func(ctx context.Context, a *attempt) []error {
-		b, err := brief(a.ledger)
+		b, err := brief(ctx, a.ledger)
 		if err != nil {
 			return []error{err}
 		}
@@ -232,7 +232,7 @@ var pruneSpends = &special{
 		return []error{part(done.Expired), part(done.Requests)}
 	},
 	look: func(ctx context.Context, a *attempt) ([]int, error) {
-		b, err := brief(a.soundLedger)
+		b, err := brief(ctx, a.soundLedger)
 		if err != nil {
 			return nil, err
 		}

@@ -203,16 +203,16 @@ type budgets struct {
 	join func(ctx context.Context, do func(*budgets) error) error
 }
 
-func (b *budget) over(l ledger.Ledger) (*budgets, error) {
-	s, err := b.process(l, false)
+func (b *budget) over(ctx context.Context, l ledger.Ledger) (*budgets, error) {
+	s, err := b.process(ctx, l, false)
 	if err == nil {
-		s.old, err = b.process(l, true)
+		s.old, err = b.process(ctx, l, true)
 	}
 	return s, err
 }
 
 // process returns the budgets of a process.
-func (b *budget) process(l ledger.Ledger, old bool) (*budgets, error) {
+func (b *budget) process(ctx context.Context, l ledger.Ledger, old bool) (*budgets, error) {
 	of := func(name string, account int) spend.Budget {
 		all := spend.Budget{Name: b.Prefix + name, Currency: "EUR"}
 		for _, r := range b.rulesOf(old)(b.account(account)) {
@@ -220,7 +220,7 @@ func (b *budget) process(l ledger.Ledger, old bool) (*budgets, error) {
 		}
 		return all
 	}
-	main, err := spend.New(l, of("card", 0), &spend.Options{Budgets: []spend.Budget{of("team", team)}, HoldTTL: b.TTL})
+	main, err := spend.New(ctx, l, of("card", 0), &spend.Options{Budgets: []spend.Budget{of("team", team)}, HoldTTL: b.TTL})
 	if err != nil {
 		return nil, err
 	}

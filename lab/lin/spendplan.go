@@ -1,6 +1,7 @@
 package lin
 
 import (
+	"context"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -159,7 +160,7 @@ func inMemledger(r *rand.Rand) (world, plan, error) {
 	b := newBudget(r)
 	l := memledger.New(&memledger.Options{Clock: read})
 	w := &inProcess{m: newSpendModel(b), clk: clk, ends: allAccounts(), inner: l}
-	w.spends, err = b.over(l)
+	w.spends, err = b.over(context.Background(), l)
 	return w, planSpend(r, spendStyle{clock: true}), err
 }
 

@@ -123,7 +123,7 @@ func load(t *testing.T, length time.Duration, s *server, at func(since time.Dura
 		t.Fatal(err)
 	}
 	eur := func(cents int64) spend.Money { return spend.Money{Minor: cents, Currency: "EUR"} }
-	b, err := spend.New(s, spend.Budget{Name: "cards", Currency: "EUR", Rules: []spend.Rule{spend.Rolling("hour", eur(1e9), time.Hour)}},
+	b, err := spend.New(t.Context(), s, spend.Budget{Name: "cards", Currency: "EUR", Rules: []spend.Rule{spend.Rolling("hour", eur(1e9), time.Hour)}},
 		&spend.Options{Hooks: []spend.Hooks{hooks}, HoldTTL: 5 * time.Minute})
 	if err != nil {
 		t.Fatal(err)

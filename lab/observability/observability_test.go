@@ -84,7 +84,7 @@ func spends(t *testing.T, hooks spend.Hooks) {
 	t.Helper()
 	ctx, eur := t.Context(), spend.Money{Minor: 100, Currency: "EUR"}
 	now := time.Now()
-	b, err := spend.New(memledger.New(&memledger.Options{Clock: func() time.Time { return now }}), spend.Budget{
+	b, err := spend.New(ctx, memledger.New(&memledger.Options{Clock: func() time.Time { return now }}), spend.Budget{
 		Name: "cards", Currency: "EUR", Rules: []spend.Rule{spend.Rolling("hour", spend.Money{Minor: 500, Currency: "EUR"}, time.Hour)},
 	}, &spend.Options{Hooks: []spend.Hooks{hooks}})
 	if err != nil {

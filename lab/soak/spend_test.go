@@ -43,7 +43,7 @@ func newSpending(t *testing.T, w *work, l ledger.Ledger) *spending {
 	t.Helper()
 	o := &spend.Options{HoldTTL: holdTTL, KeepIDs: keepIDs}
 	budgets := func(name string, rules ...spend.Rule) *spend.Budgets {
-		b, err := spend.New(l, spend.Budget{Name: name, Currency: "EUR", Rules: rules}, o)
+		b, err := spend.New(t.Context(), l, spend.Budget{Name: name, Currency: "EUR", Rules: rules}, o)
 		if err != nil {
 			t.Fatal(err)
 		}

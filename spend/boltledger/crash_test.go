@@ -108,7 +108,7 @@ func child(path, from string) error {
 	if err != nil {
 		return err
 	}
-	b, err := once.Budgets(l)
+	b, err := once.Budgets(context.Background(), l)
 	if err != nil {
 		return err
 	}
@@ -203,7 +203,7 @@ func cancelingChild(path, number string) error {
 	if err != nil {
 		return err
 	}
-	b, err := spendload.Cancels(l)
+	b, err := spendload.Cancels(context.Background(), l)
 	if err != nil {
 		return err
 	}
@@ -232,7 +232,7 @@ func TestCancelAfterKill(t *testing.T) {
 		})
 		s, l, err := openBoth(path, nil)
 		must(t, err)
-		b, err := spendload.Cancels(l)
+		b, err := spendload.Cancels(t.Context(), l)
 		must(t, err)
 		for n, was := range answered {
 			request := spendload.Authorization(round, n)
@@ -271,7 +271,7 @@ func movingChild(path, number string) error {
 	if err != nil {
 		return err
 	}
-	b, err := spendload.Movers(l)
+	b, err := spendload.Movers(context.Background(), l)
 	if err != nil {
 		return err
 	}
@@ -301,7 +301,7 @@ func TestMoveAfterKill(t *testing.T) {
 		}
 		s, l, err := openBoth(path, nil)
 		must(t, err)
-		b, err := spendload.Movers(l)
+		b, err := spendload.Movers(t.Context(), l)
 		must(t, err)
 		spendload.Moved(t, l, b, charges, move)
 		must(t, errors.Join(l.Close(), s.Close()))

@@ -49,13 +49,13 @@ type opened struct {
 	b *spend.Budgets
 }
 
-func openSample(path string) (o *opened, err error) {
+func openSample(ctx context.Context, path string) (o *opened, err error) {
 	o = &opened{}
 	if o.s, err = bolt.Open(path, &bolt.Options{Clock: sampleClock, PruneEvery: -1}); err != nil {
 		return nil, err
 	}
 	if o.l, err = boltledger.New(o.s, &boltledger.Options{Clock: sampleClock}); err == nil {
-		o.b, err = spend.New(o.l, spend.Budget{Name: "cards", Currency: "EUR", Rules: []spend.Rule{
+		o.b, err = spend.New(ctx, o.l, spend.Budget{Name: "cards", Currency: "EUR", Rules: []spend.Rule{
 			spend.Lifetime("ever", spend.Money{Minor: 100_000, Currency: "EUR"}).CountsCredits(),
 			spend.Rolling("day", spend.Money{Minor: 20_000, Currency: "EUR"}, 24*time.Hour),
 		}}, nil)
@@ -88,7 +88,7 @@ const sampleRequests = 80
 func newSample(t *testing.T) *sample {
 	t.Helper()
 	path, ctx := filepath.Join(t.TempDir(), "sample.db"), t.Context()
-	o, err := openSample(path)
+	o, err := openSample(ctx, path)
 	must(t, err)
 	m := &sample{
 		levels: map[string]float64{}, usage: map[string][]spend.Usage{}, histories: map[string][]spend.Entry{},
@@ -264,7 +264,7 @@ func TestFlippedBytes(t *testing.T) {
 		flipped[offset] ^= byte(1 + r.IntN(255))
 		where := fmt.Sprintf("byte %d of page %d, now %#x", offset%size, offset/size, flipped[offset])
 		writeFile(t, at, flipped)
-		o, err := openSample(at)
+		o, err := openSample(t.Context(), at)
 		switch {
 		case err == nil:
 			damaged, absent := m.look(t, o, where)
@@ -309,7 +309,7 @@ func TestPruneDamaged(t *testing.T) {
 	l, err := boltledger.New(s, &boltledger.Options{Clock: later})
 	must(t, err)
 	defer func() { _ = l.Close() }()
-	b, err := spend.New(l, spend.Budget{Name: "cards", Currency: "EUR", Rules: []spend.Rule{
+	b, err := spend.New(t.Context(), l, spend.Budget{Name: "cards", Currency: "EUR", Rules: []spend.Rule{
 		spend.Rolling("day", spend.Money{Minor: 20_000, Currency: "EUR"}, 24*time.Hour),
 	}}, nil)
 	must(t, err)

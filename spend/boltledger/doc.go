@@ -7,7 +7,7 @@
 //	l, err := boltledger.New(db, nil)
 //	...
 //	defer l.Close()
-//	budgets, err := spend.New(l, spend.Budget{...}, nil)
+//	budgets, err := spend.New(ctx, l, spend.Budget{...}, nil)
 //
 // Decisions that are made at the same time become durable together. In a store of bolt.Open they go
 // to its journal, with one sync; the changed values are in memory until the next checkpoint but one,

@@ -32,7 +32,7 @@ func Example() {
 		if err != nil {
 			log.Fatal(err)
 		}
-		cards, err := spend.New(ledger, spend.Budget{
+		cards, err := spend.New(context.Background(), ledger, spend.Budget{
 			Name: "cards", Currency: "EUR", Rules: []spend.Rule{spend.Lifetime("voucher", amount)},
 		}, nil)
 		if err != nil {

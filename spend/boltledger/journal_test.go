@@ -99,7 +99,7 @@ func TestJournaledConformance(t *testing.T) {
 // the journal is written to the file, over and over, and so does a store that is opened again.
 func TestJournalOfBoth(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "both.db")
-	o, err := openSample(path)
+	o, err := openSample(t.Context(), path)
 	must(t, err)
 	const callers, each = 8, 60
 	limit := store.Limit{Capacity: 1000}
@@ -141,7 +141,7 @@ func TestJournalOfBoth(t *testing.T) {
 			if end == "a kill" {
 				path += "2"
 			}
-			if o, err = openSample(path); err != nil {
+			if o, err = openSample(t.Context(), path); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -171,7 +171,7 @@ func TestJournalOfBoth(t *testing.T) {
 func TestStoreClosedFirst(t *testing.T) {
 	for round := range 10 {
 		path := filepath.Join(t.TempDir(), "closed.db")
-		o, err := openSample(path)
+		o, err := openSample(t.Context(), path)
 		must(t, err)
 		var answered [8]int64
 		var wg sync.WaitGroup
@@ -199,7 +199,7 @@ func TestStoreClosedFirst(t *testing.T) {
 		wg.Wait()
 		allFail(t, t.Context(), o.l, store.ErrClosed)
 		must(t, o.close())
-		if o, err = openSample(path); err != nil {
+		if o, err = openSample(t.Context(), path); err != nil {
 			t.Fatal(err)
 		}
 		for i, n := range answered {

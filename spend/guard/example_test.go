@@ -14,14 +14,14 @@ import (
 // The tokens are paid before they go to the client.
 func Example() {
 	usd := func(cents int64) spend.Money { return spend.Money{Minor: cents, Currency: "USD"} }
-	budget, err := spend.New(memledger.New(nil), spend.Budget{
+	ctx := context.Background()
+	budget, err := spend.New(ctx, memledger.New(nil), spend.Budget{
 		Name: "calls", Currency: "USD", Rules: []spend.Rule{spend.Rolling("day", usd(10_00), 24*time.Hour)},
 	}, nil)
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	ctx := context.Background()
 	most := spend.Request{ID: "call-1", Account: "user:7", Amount: usd(50), TTL: 30 * time.Second}
 	_, err = guard.Run(ctx, budget, spend.UpToRequest{Request: most}, func(_ context.Context, m *guard.Meter) error {
 		for _, part := range []string{"Once", " upon", " a time"} {
@@ -44,7 +44,7 @@ func Example() {
 // paid, and the meter is closed whatever happens before.
 func ExampleOpen() {
 	usd := func(cents int64) spend.Money { return spend.Money{Minor: cents, Currency: "USD"} }
-	budget, err := spend.New(memledger.New(nil), spend.Budget{
+	budget, err := spend.New(context.Background(), memledger.New(nil), spend.Budget{
 		Name: "calls", Currency: "USD", Rules: []spend.Rule{spend.Rolling("day", usd(10_00), 24*time.Hour)},
 	}, nil)
 	if err != nil {

@@ -39,7 +39,7 @@ func TestExpiry(t *testing.T) {
 		t.Run(c.why, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := &flaky{Ledger: memledger.New(nil), from: 1 << 30}
-				b, err := spend.New(f, spend.Budget{Name: "calls", Currency: "USD", Rules: []spend.Rule{
+				b, err := spend.New(t.Context(), f, spend.Budget{Name: "calls", Currency: "USD", Rules: []spend.Rule{
 					spend.Rolling("day", dollars(100_00), 24*time.Hour), spend.Count("calls", 100, 24*time.Hour),
 				}}, &spend.Options{Budgets: []spend.Budget{{Name: "teams", Currency: "USD", Rules: []spend.Rule{spend.Lifetime("ever", dollars(100_00))}}}})
 				if err != nil {

@@ -69,7 +69,7 @@ func dollars(cents int64) spend.Money { return spend.Money{Minor: cents, Currenc
 func budgets(t *testing.T, l ledger.Ledger) *spend.Budgets {
 	t.Helper()
 	rules := []spend.Rule{spend.Rolling("day", dollars(100_00), 24*time.Hour)}
-	b, err := spend.New(l, spend.Budget{Name: "calls", Currency: "USD", Rules: rules},
+	b, err := spend.New(t.Context(), l, spend.Budget{Name: "calls", Currency: "USD", Rules: rules},
 		&spend.Options{Budgets: []spend.Budget{{Name: "teams", Currency: "USD", Rules: rules}}})
 	if err != nil {
 		t.Fatal(err)

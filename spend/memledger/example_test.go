@@ -17,7 +17,7 @@ func Example() {
 		log.Fatal(err)
 	}
 	now := time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
-	cards, err := spend.New(memledger.New(&memledger.Options{Clock: func() time.Time { return now }}), spend.Budget{
+	cards, err := spend.New(context.Background(), memledger.New(&memledger.Options{Clock: func() time.Time { return now }}), spend.Budget{
 		Name: "cards", Currency: "EUR", Rules: []spend.Rule{spend.Rolling("month", limit, 30*24*time.Hour)},
 	}, nil)
 	if err != nil {

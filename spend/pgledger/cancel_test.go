@@ -18,7 +18,7 @@ import (
 func TestCancelWhileKilled(t *testing.T) {
 	pool := pgtest.Pool(t)
 	schema := migrated(t)
-	b, err := spendload.Cancels(over(t, pool, &postgres.Options{Schema: schema}))
+	b, err := spendload.Cancels(t.Context(), over(t, pool, &postgres.Options{Schema: schema}))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -117,7 +117,7 @@ func (l *Ledger) ahead(ctx context.Context, tx pgx.Tx, k *pgrun.Check) error {
 	for _, a := range asked {
 		budget, name, _ := strings.Cut(a.key, "/")
 		unit := spend.Money{Minor: 1, Currency: a.currency}
-		b, err := spend.New(l.With(tx), spend.Budget{
+		b, err := spend.New(ctx, l.With(tx), spend.Budget{
 			Name: budget, Currency: a.currency, Rules: []spend.Rule{spend.PerTransaction("check", unit)},
 		}, nil)
 		if err != nil {
@@ -147,7 +147,7 @@ func (l *Ledger) ahead(ctx context.Context, tx pgx.Tx, k *pgrun.Check) error {
 // hold, and reads the account.
 func try(ctx context.Context, l ledger.Ledger) error {
 	one := spend.Money{Minor: 1, Currency: "EUR"}
-	b, err := spend.New(l, spend.Budget{
+	b, err := spend.New(ctx, l, spend.Budget{
 		Name: "check", Currency: one.Currency, Rules: []spend.Rule{
 			spend.Rolling("check", spend.Money{Minor: mostHolds + 1, Currency: one.Currency}, time.Hour),
 		},

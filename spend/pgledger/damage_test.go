@@ -34,7 +34,7 @@ func TestEveryColumn(t *testing.T) {
 		spend.Rolling("day", eur(10_000), 24*time.Hour).Thresholds(80), spend.Lifetime("ever", eur(50_000)).CountsCredits(),
 		spend.Leaky("leaky", eur(20_000), time.Hour), spend.Count("often", 50, time.Hour),
 	}
-	b, err := spend.New(l, spend.Budget{
+	b, err := spend.New(ctx, l, spend.Budget{
 		Name: "cards", Currency: "EUR", Rules: rules, Plans: map[string][]spend.Rule{"gold": rules[:3]},
 	}, &spend.Options{Budgets: []spend.Budget{{Name: "teams", Currency: "EUR", Rules: rules[:2]}}})
 	if err != nil {

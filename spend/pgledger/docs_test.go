@@ -94,7 +94,7 @@ func knownLedger(t *testing.T, open func(clock func() time.Time) ledger.Ledger) 
 	rules := []spend.Rule{
 		spend.Rolling("month", eur(200_00), 30*24*time.Hour), spend.PerTransaction("single", eur(150_00)),
 	}
-	b, err := spend.New(open(func() time.Time { return now }), spend.Budget{Name: "cards", Currency: "EUR", Rules: rules},
+	b, err := spend.New(t.Context(), open(func() time.Time { return now }), spend.Budget{Name: "cards", Currency: "EUR", Rules: rules},
 		&spend.Options{Budgets: []spend.Budget{{Name: "teams", Currency: "EUR", Rules: []spend.Rule{
 			spend.Lifetime("ever", eur(10_000_00)),
 		}}}})

@@ -43,7 +43,7 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	cards, err := spend.New(ledger, spend.Budget{
+	cards, err := spend.New(ctx, ledger, spend.Budget{
 		Name: "cards", Currency: "EUR", Rules: []spend.Rule{spend.Rolling("month", limit, 30*24*time.Hour)},
 	}, nil)
 	if err != nil {

@@ -147,7 +147,7 @@ func child(args string) error {
 		})
 		return err
 	}
-	b, err := spendload.Cancels(l)
+	b, err := spendload.Cancels(context.Background(), l)
 	if err == nil {
 		spendload.AuthorizeUntilKilled(b, round, false)
 	}

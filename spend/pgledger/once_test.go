@@ -48,7 +48,7 @@ func TestExactlyOnceOverCutConnections(t *testing.T) {
 	pool := pgtest.PoolAt(t, proxy.URL(), func(c *pgxpool.Config) { c.MaxConns = 4 })
 	l := over(t, pool, &postgres.Options{Schema: schema})
 	once := spendload.NewOnce()
-	b, err := once.Budgets(l)
+	b, err := once.Budgets(t.Context(), l)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -252,7 +252,7 @@ func TestPartitionStray(t *testing.T) {
 // budgetOf returns a budget with rules.
 func budgetOf(t *testing.T, l ledger.Ledger, name string, rules ...spend.Rule) *spend.Budgets {
 	t.Helper()
-	b, err := spend.New(l, spend.Budget{Name: name, Currency: "EUR", Rules: rules}, nil)
+	b, err := spend.New(t.Context(), l, spend.Budget{Name: name, Currency: "EUR", Rules: rules}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

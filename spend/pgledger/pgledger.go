@@ -3,7 +3,7 @@
 //
 //	db, err := postgres.New(pool, nil)
 //	l, err := pgledger.New(db, nil)
-//	cards, err := spend.New(l, spend.Budget{...}, nil)
+//	cards, err := spend.New(ctx, l, spend.Budget{...}, nil)
 //
 // The tables come from package migrations, or from "brim migrate up". Decisions that are made
 // at the same time share a transaction of two round trips. The transaction locks the rows of its

@@ -92,7 +92,7 @@ func everyStatement(t *testing.T, l *pgledger.Ledger, pool *pgxpool.Pool, id str
 	ctx := t.Context()
 	calls := func(l ledger.Ledger, id string) {
 		t.Helper()
-		b, err := spend.New(l, spend.Budget{Name: "cards", Currency: "EUR", Rules: []spend.Rule{
+		b, err := spend.New(ctx, l, spend.Budget{Name: "cards", Currency: "EUR", Rules: []spend.Rule{
 			spend.Lifetime("ever", euros(1_000_000)), spend.Rolling("brief", euros(1_000_000), time.Millisecond),
 		}}, nil)
 		must := func(d spend.Decision, err error) {

@@ -42,7 +42,7 @@ func TestBytesOfPayment(t *testing.T) {
 		spend.Rolling("rolling", eur(1<<40), 30*24*time.Hour), spend.Calendar("month", eur(1<<40), spend.Month, time.UTC),
 		spend.PerTransaction("single", eur(1<<30)),
 	}
-	b, err := spend.New(over(t, pool, &postgres.Options{Schema: schema}), spend.Budget{Name: "cards", Currency: "EUR", Rules: rules},
+	b, err := spend.New(t.Context(), over(t, pool, &postgres.Options{Schema: schema}), spend.Budget{Name: "cards", Currency: "EUR", Rules: rules},
 		&spend.Options{Budgets: []spend.Budget{{Name: "teams", Currency: "EUR", Rules: rules}}})
 	if err != nil {
 		t.Fatal(err)

@@ -266,7 +266,7 @@ func (c stranger) load(t *testing.T, b *spend.Budgets, length time.Duration, hel
 func cardsAndTeams(t *testing.T, l ledger.Ledger) *spend.Budgets {
 	t.Helper()
 	rules := []spend.Rule{spend.Rolling("month", euros(1<<40), 30*24*time.Hour)}
-	b, err := spend.New(l, spend.Budget{Name: "cards", Currency: "EUR", Rules: rules},
+	b, err := spend.New(t.Context(), l, spend.Budget{Name: "cards", Currency: "EUR", Rules: rules},
 		&spend.Options{Budgets: []spend.Budget{{Name: "teams", Currency: "EUR", Rules: rules}}})
 	if err != nil {
 		t.Fatal(err)

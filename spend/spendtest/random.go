@@ -281,7 +281,7 @@ func leakyWidth(r *rand.Rand) int64 { return int64(time.Second/time.Microsecond)
 
 // use makes budgets with the rules in use.
 func (s *sequence) use() (err error) {
-	s.budgets, err = spend.New(s.l, budget(s.name, s.rules), s.options())
+	s.budgets, err = spend.New(ctx, s.l, budget(s.name, s.rules), s.options())
 	return err
 }
 

@@ -86,7 +86,7 @@ func (s *fixture) process(name string) *spend.Budgets {
 
 func (s *fixture) budget(b spend.Budget, others ...spend.Budget) *spend.Budgets {
 	s.Helper()
-	budgets, err := spend.New(s.l, b, &spend.Options{Budgets: others, KeepIDs: keepIDs})
+	budgets, err := spend.New(ctx, s.l, b, &spend.Options{Budgets: others, KeepIDs: keepIDs})
 	if err != nil {
 		s.Fatal(err)
 	}

@@ -91,7 +91,7 @@ func (tw *twins) play(l ledger.Ledger) error {
 	for p := range tw.rules {
 		for name, b := range map[string]*[2]*spend.Budgets{"k": &tw.kept, "p": &tw.prune} {
 			var err error
-			if b[p], err = spend.New(l, budget(tw.name+name, tw.rules[p]), nil); err != nil {
+			if b[p], err = spend.New(ctx, l, budget(tw.name+name, tw.rules[p]), nil); err != nil {
 				return err
 			}
 		}
@@ -100,7 +100,7 @@ func (tw *twins) play(l ledger.Ledger) error {
 	planned := budget(tw.name+"q", tw.rules[0])
 	planned.Plans = map[string][]spend.Rule{plans[1]: budget("", tw.rules[1]).Rules}
 	var err error
-	if tw.plans, err = spend.New(l, planned, nil); err != nil {
+	if tw.plans, err = spend.New(ctx, l, planned, nil); err != nil {
 		return err
 	}
 	// A rule that is new to an account counts the entries that are left, so every rule begins here.

@@ -26,7 +26,8 @@ func swept(dir string) error {
 // Look opens the file in dir when the clock shows seconds, and returns its content. It then fills a
 // bucket twice and verifies the whole file, because a store must be usable after it was opened.
 func Look(dir string, subject Subject, seconds int) (c Content, err error) {
-	o, err := open(dir, subject, 0, func() time.Time { return At(seconds) })
+	ctx := context.Background()
+	o, err := open(ctx, dir, subject, 0, func() time.Time { return At(seconds) })
 	if err != nil {
 		return c, err
 	}
@@ -34,7 +35,6 @@ func Look(dir string, subject Subject, seconds int) (c Content, err error) {
 	if err := swept(dir); err != nil {
 		return c, err
 	}
-	ctx := context.Background()
 	if _, err := o.s.Prune(ctx); err != nil { // what has expired may be there or not
 		return c, err
 	}

@@ -58,12 +58,12 @@ func (r *Runner) Do(op Op) Answer {
 // Close carries out the final call.
 func (r *Runner) Close() Answer { return Failed(r.close()) }
 
-func (r *Runner) open() (err error) {
+func (r *Runner) open(ctx context.Context) (err error) {
 	if r.o != nil {
 		return nil
 	}
 	r.Defect.Install()
-	r.o, err = open(r.Dir, r.Subject, r.Segment, func() time.Time { return At(r.seconds) })
+	r.o, err = open(ctx, r.Dir, r.Subject, r.Segment, func() time.Time { return At(r.seconds) })
 	return err
 }
 
@@ -79,13 +79,13 @@ func (r *Runner) do(op Op) Answer {
 		r.seconds += op.Seconds
 		return Answer{}
 	}
-	if err := r.open(); err != nil {
+	ctx := context.Background()
+	if err := r.open(ctx); err != nil {
 		return Answer{Err: NotApplied, Text: err.Error()}
 	}
 	if op.Kind == Reopen {
-		return Failed(errors.Join(r.close(), r.open()))
+		return Failed(errors.Join(r.close(), r.open(ctx)))
 	}
-	ctx := context.Background()
 	switch op.Kind {
 	case Authorize, Capture, Refund:
 		return send(ctx, r.o.budgets, op)

@@ -2,6 +2,7 @@ package history
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -59,16 +60,16 @@ func (o *opened) close() error {
 
 // open opens the file in a directory. A journal that the store makes has segments of that size. The
 // journal of a [Lazy] store is synced only when a history says so.
-func open(dir string, subject Subject, segment int64, clock func() time.Time) (*opened, error) {
+func open(ctx context.Context, dir string, subject Subject, segment int64, clock func() time.Time) (*opened, error) {
 	kv.DefaultSegment = cmp.Or(segment, Segments[0])
 	o := &opened{}
-	if err := o.open(dir, subject, clock); err != nil {
+	if err := o.open(ctx, dir, subject, clock); err != nil {
 		return nil, errors.Join(err, o.close())
 	}
 	return o, nil
 }
 
-func (o *opened) open(dir string, subject Subject, clock func() time.Time) error {
+func (o *opened) open(ctx context.Context, dir string, subject Subject, clock func() time.Time) error {
 	options := &bolt.Options{Clock: clock, LockTimeout: -1, NoJournal: subject == Direct}
 	if subject == Lazy {
 		options.SyncEvery = time.Hour
@@ -86,7 +87,7 @@ func (o *opened) open(dir string, subject Subject, clock func() time.Time) error
 		return err
 	}
 	o.end = append(o.end, l.Close)
-	o.budgets, err = spend.New(l, budget, nil)
+	o.budgets, err = spend.New(ctx, l, budget, nil)
 	return err
 }
 

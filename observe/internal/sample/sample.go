@@ -17,7 +17,7 @@ func Spends(t testing.TB, h spend.Hooks) {
 	t.Helper()
 	now := time.Unix(1_800_000_000, 0)
 	usd := func(micros int64) spend.Money { return spend.Money{Minor: micros, Currency: "USD:6"} }
-	b, err := spend.New(memledger.New(&memledger.Options{Clock: func() time.Time { return now }}), spend.Budget{
+	b, err := spend.New(t.Context(), memledger.New(&memledger.Options{Clock: func() time.Time { return now }}), spend.Budget{
 		Name: "tokens", Currency: "USD:6", Rules: []spend.Rule{spend.Rolling("day", usd(10_000000), 24*time.Hour)},
 	}, &spend.Options{Hooks: []spend.Hooks{h}})
 	if err != nil {

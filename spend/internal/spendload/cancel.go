@@ -11,8 +11,8 @@ import (
 )
 
 // Cancels returns Budgets for requests that are canceled.
-func Cancels(l ledger.Ledger) (*spend.Budgets, error) {
-	return spend.New(l, spend.Budget{Name: "canceled", Currency: "EUR", Rules: []spend.Rule{
+func Cancels(ctx context.Context, l ledger.Ledger) (*spend.Budgets, error) {
+	return spend.New(ctx, l, spend.Budget{Name: "canceled", Currency: "EUR", Rules: []spend.Rule{
 		spend.Lifetime("ever", spend.Money{Minor: 1 << 40, Currency: "EUR"}),
 	}}, nil)
 }

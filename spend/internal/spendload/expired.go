@@ -24,7 +24,7 @@ func Expired(t *testing.T, open func(clock func() time.Time) ledger.Ledger) {
 	us.Store(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC).UnixMicro())
 	l := open(func() time.Time { return time.UnixMicro(us.Load()) })
 	limit := euros(int64(2 * n))
-	b, err := spend.New(l, spend.Budget{Name: "expired", Currency: "EUR", Rules: []spend.Rule{
+	b, err := spend.New(t.Context(), l, spend.Budget{Name: "expired", Currency: "EUR", Rules: []spend.Rule{
 		spend.Rolling("window", limit, 30*day), spend.Leaky("leaky", limit, 30*day), spend.Lifetime("ever", limit),
 		spend.Count("often", int64(2*n), 30*day),
 	}}, nil)

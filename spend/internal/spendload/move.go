@@ -12,8 +12,8 @@ import (
 )
 
 // Movers returns the budgets of [MoveUntilKilled].
-func Movers(l ledger.Ledger) (*spend.Budgets, error) {
-	return spend.New(l, spend.Budget{Name: "moves", Currency: "EUR", Rules: []spend.Rule{spend.Lifetime("ever", euros(1_000_000))}}, nil)
+func Movers(ctx context.Context, l ledger.Ledger) (*spend.Budgets, error) {
+	return spend.New(ctx, l, spend.Budget{Name: "moves", Currency: "EUR", Rules: []spend.Rule{spend.Lifetime("ever", euros(1_000_000))}}, nil)
 }
 
 // MoveUntilKilled charges the account card from several goroutines, by 1, and one of them gives it

@@ -29,9 +29,9 @@ const onceAccounts = 20
 
 // Budgets returns the budgets of the load. Their limits decline about half of
 // the requests.
-func (o Once) Budgets(l ledger.Ledger) (*spend.Budgets, error) {
+func (o Once) Budgets(ctx context.Context, l ledger.Ledger) (*spend.Budgets, error) {
 	each := int64(o.Requests / onceAccounts)
-	return spend.New(l, spend.Budget{Name: "once", Currency: "EUR", Rules: []spend.Rule{
+	return spend.New(ctx, l, spend.Budget{Name: "once", Currency: "EUR", Rules: []spend.Rule{
 		spend.Lifetime("ever", euros(each*50/2)),
 		spend.Rolling("rolling", euros(each*50/2), 30*24*time.Hour),
 	}}, nil)
@@ -66,7 +66,7 @@ func (o Once) Send(ctx context.Context, b *spend.Budgets, n int) (answer string,
 // send by its number.
 func (o Once) Check(t *testing.T, l ledger.Ledger, answers map[int]string) {
 	t.Helper()
-	b, err := o.Budgets(l)
+	b, err := o.Budgets(t.Context(), l)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,8 +15,8 @@ import (
 )
 
 // raceBudgets allows 100.00 EUR in any 30 days.
-func raceBudgets(l ledger.Ledger) (*spend.Budgets, error) {
-	return spend.New(l, spend.Budget{Name: "races", Currency: "EUR", Rules: []spend.Rule{
+func raceBudgets(ctx context.Context, l ledger.Ledger) (*spend.Budgets, error) {
+	return spend.New(ctx, l, spend.Budget{Name: "races", Currency: "EUR", Rules: []spend.Rule{
 		spend.Rolling("month", euros(100_00), 30*24*time.Hour),
 	}}, nil)
 }
@@ -39,7 +39,7 @@ func Seed(t testing.TB) uint64 {
 func Race(
 	l ledger.Ledger, account string, seed uint64, goroutines, tries int, least, most int64, told func(id string, amount int64),
 ) (approved int64, err error) {
-	b, err := raceBudgets(l)
+	b, err := raceBudgets(context.Background(), l)
 	if err != nil {
 		return 0, err
 	}
@@ -80,7 +80,7 @@ func Race(
 // still fits exactly. With -short, it makes one run instead of three.
 func Races(t *testing.T, ledgers []ledger.Ledger) {
 	from := Seed(t)
-	b, err := raceBudgets(ledgers[0])
+	b, err := raceBudgets(t.Context(), ledgers[0])
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,7 +105,7 @@ func Races(t *testing.T, ledgers []ledger.Ledger) {
 // ledger once, with its amount, and the account has exactly the rest of 100.00 left.
 func Told(t *testing.T, l ledger.Ledger, account string, approved map[string]int64) {
 	t.Helper()
-	b, err := raceBudgets(l)
+	b, err := raceBudgets(t.Context(), l)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -131,7 +131,7 @@ func Told(t *testing.T, l ledger.Ledger, account string, approved map[string]int
 // Remainder checks that an account of [Race] has that many cents left, and not one more.
 func Remainder(t *testing.T, l ledger.Ledger, account string, left int64) {
 	t.Helper()
-	b, err := raceBudgets(l)
+	b, err := raceBudgets(t.Context(), l)
 	if err != nil {
 		t.Fatal(err)
 	}

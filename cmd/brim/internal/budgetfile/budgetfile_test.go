@@ -75,7 +75,7 @@ func TestGood(t *testing.T) {
 		t.Error(d)
 	}
 	l := memledger.New(nil)
-	b, err := spend.New(l, f.Budget, &f.Options)
+	b, err := spend.New(t.Context(), l, f.Budget, &f.Options)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -59,7 +59,7 @@ func leakyOrRolling(ctx context.Context) (string, error) {
 func spent(ctx context.Context, rule spend.Rule) ([]int64, error) {
 	clock := new(simulate.Clock)
 	l := memledger.New(&memledger.Options{Clock: clock.Now})
-	b, err := spend.New(l, spend.Budget{Name: "cards", Currency: spendLimit.Currency, Rules: []spend.Rule{rule}}, nil)
+	b, err := spend.New(ctx, l, spend.Budget{Name: "cards", Currency: spendLimit.Currency, Rules: []spend.Rule{rule}}, nil)
 	if err != nil {
 		return nil, err
 	}
