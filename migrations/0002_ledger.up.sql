@@ -167,6 +167,31 @@ CREATE TABLE IF NOT EXISTS {{schema}}.{{holds}} (
 
 COMMENT ON TABLE {{schema}}.{{holds}} IS 'Open holds of package spend, by account and expiry, but for those in the row of the account.';
 
+-- The rules of budgets, in revisions. Rows are inserted, and never updated or deleted, so they tell who has
+-- set which rules, and when. The primary key finds the newest row of a budget, which is in force. If two
+-- programs set rules at the same time, one of them fails on the primary key, and reads the other's row.
+CREATE TABLE IF NOT EXISTS {{schema}}.{{rules}} (
+    budget   pg_catalog.text COLLATE pg_catalog."C" NOT NULL,
+    seq      bigint                 NOT NULL,
+    revision bigint                 NOT NULL,
+    at       pg_catalog.timestamptz NOT NULL,
+    held     boolean                NOT NULL,
+    "by"     pg_catalog.text        NOT NULL,
+    reason   pg_catalog.text        NOT NULL,
+    digest   pg_catalog.bytea       NOT NULL,
+    rules    pg_catalog.text        NOT NULL,
+    PRIMARY KEY (budget, seq)
+);
+
+COMMENT ON TABLE {{schema}}.{{rules}} IS 'The rules of the budgets of package spend. Those with the highest seq are in force.';
+COMMENT ON COLUMN {{schema}}.{{rules}}.seq IS 'Number of the row in its budget: 1, 2, 3 ...';
+COMMENT ON COLUMN {{schema}}.{{rules}}.revision IS 'Number that the author of the rules gave them.';
+COMMENT ON COLUMN {{schema}}.{{rules}}.held IS 'Programs do not replace the rules when they start.';
+COMMENT ON COLUMN {{schema}}.{{rules}}."by" IS 'Who has set the rules; may be empty.';
+COMMENT ON COLUMN {{schema}}.{{rules}}.reason IS 'Why the rules were set; may be empty.';
+COMMENT ON COLUMN {{schema}}.{{rules}}.digest IS 'Digest of all other columns, and of the row before.';
+COMMENT ON COLUMN {{schema}}.{{rules}}.rules IS 'The rules in their JSON form.';
+
 -- The entries for people: names instead of numbers, and a value in every column.
 CREATE OR REPLACE VIEW {{schema}}.{{ledger}} AS
 SELECT e.at, COALESCE(e.dated, e.at) AS dated, e.seq, COALESCE(e.part, e.seq) AS part,
@@ -194,10 +219,12 @@ COMMENT ON VIEW {{schema}}.{{ledger}} IS 'The entries of package spend, with nam
 -- The rights of an application that spends. It cannot change an entry of the ledger, nor when or
 -- how an open hold expires. A decision about a spend locks the request that began it, which needs a
 -- right to change a column. A cancellation replaces the answer to an ID. The application deletes old
--- entries if it prunes; one that does not prune needs no DELETE on entries.
+-- entries if it prunes; one that does not prune needs no DELETE on entries. It reads the rules. A role
+-- that sets rules, such as that of an application which brings them, also needs INSERT on rules.
 --
 --   REVOKE ALL ON {{schema}}.{{accounts}}, {{schema}}.{{entries}}, {{schema}}.{{spends}} FROM PUBLIC, app;
---   REVOKE ALL ON {{schema}}.{{requests}}, {{schema}}.{{holds}}, {{schema}}.{{ledger}} FROM PUBLIC, app;
+--   REVOKE ALL ON {{schema}}.{{requests}}, {{schema}}.{{holds}}, {{schema}}.{{rules}}, {{schema}}.{{ledger}} FROM PUBLIC, app;
 --   GRANT SELECT, INSERT, UPDATE, DELETE ON {{schema}}.{{accounts}}, {{schema}}.{{spends}} TO app;
 --   GRANT SELECT, INSERT, DELETE ON {{schema}}.{{entries}}, {{schema}}.{{holds}} TO app;
 --   GRANT SELECT, INSERT, UPDATE (spend), DELETE ON {{schema}}.{{requests}} TO app;
+--   GRANT SELECT ON {{schema}}.{{rules}} TO app;

@@ -76,6 +76,9 @@ func reportOf(p place.Place, r *boltfile.Report) *reportJSON {
 		case strings.HasSuffix(table, ".accounts"):
 			f.What = "account"
 			f.Key, _, _ = strings.Cut(key, "\x00")
+		case strings.HasSuffix(table, ".rules"):
+			f.What = "rules"
+			f.Key, _, _ = strings.Cut(key, "\x00")
 		}
 		if !named[f] {
 			named[f] = true

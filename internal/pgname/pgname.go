@@ -79,7 +79,7 @@ func (n Names) QualifiedVersions() string { return Quote(n.schema) + "." + Quote
 
 // ledger are the suffixes of the tables that package spend keeps beside the buckets, of three indexes
 // and of a view.
-var ledger = [...]string{"accounts", "accounts_due", "entries", "entries_dated", "requests", "requests_at", "spends", "holds", "ledger"}
+var ledger = [...]string{"accounts", "accounts_due", "entries", "entries_dated", "requests", "requests_at", "spends", "holds", "rules", "ledger"}
 
 // Ledger returns the tables of package spend, unquoted. They are in the same schema.
 func (n Names) Ledger() (tables []string) {
@@ -100,7 +100,7 @@ func (n Names) Entries() string { return n.table + "_entries" }
 //	{{table}}     the table of buckets, quoted as an identifier, without its schema
 //	{{versions}}  the table of applied migrations, likewise
 //	{{'schema'}}  the schema as a string literal
-//	{{accounts}}, {{entries}}, {{requests}}, {{spends}}, {{holds}}
+//	{{accounts}}, {{entries}}, {{requests}}, {{spends}}, {{holds}}, {{rules}}
 //	              the tables of package spend, named after the table of buckets
 //	{{accounts_due}}, {{entries_dated}}, {{requests_at}}
 //	              indexes on the tables of accounts, entries and requests

@@ -59,7 +59,7 @@ var answers = map[string]answer{
 	"08P01": {unknown, ours, ""}, // of a pooler, with which it means anything; see reading
 	"22021": {refused, store.ErrInvalidKey, "the server accepts no such text"},
 	"22P05": {refused, store.ErrInvalidKey, "the server accepts no such text"},
-	"23505": {refused, passes, "another transaction has just used the same ID"},
+	"23505": {refused, passes, "another transaction has just used the same ID, or set rules of the same budget"},
 	"25006": {readOnly, ours, "decisions are made on the primary; connect to it, for instance with target_session_attrs=read-write, " +
 		"and with default_transaction_read_only off"},
 	"25P02": {refused, ours, "a statement before it in the same transaction has failed; roll the transaction back"},
@@ -72,7 +72,7 @@ var answers = map[string]answer{
 	"40001": {serialized, passes, "run the whole transaction again"},
 	"40P01": {retry, passes, ""},
 	"42":    {down, ours, ""},
-	"42501": {down, ours, "grant SELECT, INSERT, UPDATE and DELETE on the table, and USAGE on its schema"},
+	"42501": {down, ours, "grant SELECT on the table, the other rights that \"brim migrate sql\" lists for it, such as INSERT, and USAGE on its schema"},
 	"42703": {down, ours, migrate},
 	"42P01": {down, ours, migrate},
 	"42P05": {down, ours, prepared},

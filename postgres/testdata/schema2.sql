@@ -266,6 +266,31 @@ CREATE TABLE IF NOT EXISTS "brim_format"."buckets_holds" (
 
 COMMENT ON TABLE "brim_format"."buckets_holds" IS 'Open holds of package spend, by account and expiry, but for those in the row of the account.';
 
+-- The rules of budgets, in revisions. Rows are inserted, and never updated or deleted, so they tell who has
+-- set which rules, and when. The primary key finds the newest row of a budget, which is in force. If two
+-- programs set rules at the same time, one of them fails on the primary key, and reads the other's row.
+CREATE TABLE IF NOT EXISTS "brim_format"."buckets_rules" (
+    budget   pg_catalog.text COLLATE pg_catalog."C" NOT NULL,
+    seq      bigint                 NOT NULL,
+    revision bigint                 NOT NULL,
+    at       pg_catalog.timestamptz NOT NULL,
+    held     boolean                NOT NULL,
+    "by"     pg_catalog.text        NOT NULL,
+    reason   pg_catalog.text        NOT NULL,
+    digest   pg_catalog.bytea       NOT NULL,
+    rules    pg_catalog.text        NOT NULL,
+    PRIMARY KEY (budget, seq)
+);
+
+COMMENT ON TABLE "brim_format"."buckets_rules" IS 'The rules of the budgets of package spend. Those with the highest seq are in force.';
+COMMENT ON COLUMN "brim_format"."buckets_rules".seq IS 'Number of the row in its budget: 1, 2, 3 ...';
+COMMENT ON COLUMN "brim_format"."buckets_rules".revision IS 'Number that the author of the rules gave them.';
+COMMENT ON COLUMN "brim_format"."buckets_rules".held IS 'Programs do not replace the rules when they start.';
+COMMENT ON COLUMN "brim_format"."buckets_rules"."by" IS 'Who has set the rules; may be empty.';
+COMMENT ON COLUMN "brim_format"."buckets_rules".reason IS 'Why the rules were set; may be empty.';
+COMMENT ON COLUMN "brim_format"."buckets_rules".digest IS 'Digest of all other columns, and of the row before.';
+COMMENT ON COLUMN "brim_format"."buckets_rules".rules IS 'The rules in their JSON form.';
+
 -- The entries for people: names instead of numbers, and a value in every column.
 CREATE OR REPLACE VIEW "brim_format"."buckets_ledger" AS
 SELECT e.at, COALESCE(e.dated, e.at) AS dated, e.seq, COALESCE(e.part, e.seq) AS part,
@@ -273,7 +298,7 @@ SELECT e.at, COALESCE(e.dated, e.at) AS dated, e.seq, COALESCE(e.part, e.seq) AS
        COALESCE(e.held, 0::bigint) AS held, COALESCE(e.spends, 0::smallint) AS spends,
        e.expires, COALESCE(e.pending, 0::smallint) AS pending,
        COALESCE(e.spend_amount, e.amount, e.used, e.held, 0::bigint) AS spend_amount, e.asked, e.least, e.ttl, e.currency,
-       ('{spend,record,authorize,increase,capture,release,void,decrease,extend,expire,refund,credit,decline,limits,freeze,unfreeze,forget,mend,cancel,plan,reverse}'::pg_catalog.text[])[pg_catalog.abs(e.kind)] AS kind,
+       ('{spend,record,authorize,increase,capture,release,void,decrease,extend,expire,refund,credit,decline,limits,freeze,unfreeze,forget,mend,cancel,plan,reverse,move}'::pg_catalog.text[])[pg_catalog.abs(e.kind)] AS kind,
        a.key AS account, 
        CASE WHEN pg_catalog.octet_length(e.id) OPERATOR(pg_catalog.=) 16 THEN pg_catalog.encode(e.id, 'hex'::pg_catalog.text)::pg_catalog.uuid::pg_catalog.text
             WHEN pg_catalog.substr(e.id, 1, 2) OPERATOR(pg_catalog.=) pg_catalog.decode('0000'::pg_catalog.text, 'hex'::pg_catalog.text) AND pg_catalog.octet_length(e.id) OPERATOR(pg_catalog.=) 18
@@ -293,13 +318,15 @@ COMMENT ON VIEW "brim_format"."buckets_ledger" IS 'The entries of package spend,
 -- The rights of an application that spends. It cannot change an entry of the ledger, nor when or
 -- how an open hold expires. A decision about a spend locks the request that began it, which needs a
 -- right to change a column. A cancellation replaces the answer to an ID. The application deletes old
--- entries if it prunes; one that does not prune needs no DELETE on entries.
+-- entries if it prunes; one that does not prune needs no DELETE on entries. It reads the rules. A role
+-- that sets rules, such as that of an application which brings them, also needs INSERT on rules.
 --
 --   REVOKE ALL ON "brim_format"."buckets_accounts", "brim_format"."buckets_entries", "brim_format"."buckets_spends" FROM PUBLIC, app;
---   REVOKE ALL ON "brim_format"."buckets_requests", "brim_format"."buckets_holds", "brim_format"."buckets_ledger" FROM PUBLIC, app;
+--   REVOKE ALL ON "brim_format"."buckets_requests", "brim_format"."buckets_holds", "brim_format"."buckets_rules", "brim_format"."buckets_ledger" FROM PUBLIC, app;
 --   GRANT SELECT, INSERT, UPDATE, DELETE ON "brim_format"."buckets_accounts", "brim_format"."buckets_spends" TO app;
 --   GRANT SELECT, INSERT, DELETE ON "brim_format"."buckets_entries", "brim_format"."buckets_holds" TO app;
 --   GRANT SELECT, INSERT, UPDATE (spend), DELETE ON "brim_format"."buckets_requests" TO app;
+--   GRANT SELECT ON "brim_format"."buckets_rules" TO app;
 
 -- migrations.Up and golang-migrate read this table. Leave it out if another tool records the applied migrations.
 
@@ -309,8 +336,7 @@ INSERT INTO "brim_format"."buckets_migrations" (version, dirty)
 SELECT 2, false WHERE NOT EXISTS (SELECT FROM "brim_format"."buckets_migrations");
 
 COMMIT;
-INSERT INTO brim_format.buckets (level, atime, held, capacity, leak_rate, blocked_until, key) VALUES (7.5, '2026-11-20T12:00:00Z', 0, 10, 0.25, NULL, 'level');
-INSERT INTO brim_format.buckets (level, atime, held, capacity, leak_rate, blocked_until, key) VALUES (1, '2026-11-20T12:00:00Z', 2, 4, 0, NULL, 'held');
-INSERT INTO brim_format.buckets (level, atime, held, capacity, leak_rate, blocked_until, key) VALUES (0, '2026-11-20T12:00:00Z', 0, 1, 1, '2026-11-20T13:00:00Z', 'blocked');
-INSERT INTO brim_format.buckets (level, atime, held, capacity, leak_rate, blocked_until, key) VALUES (4.503599627370496e+15, '2026-11-20T12:00:00.000001Z', 0, 9.007199254740992e+15, 1e-12, NULL, 'é''
-');
+INSERT INTO brim_format.buckets SELECT * FROM jsonb_populate_record(NULL::brim_format.buckets, '{"key": "blocked", "pre": null, "held": 0, "atime": "2026-11-20T12:00:00+00:00", "level": 0, "capacity": 1, "leak_rate": 1, "blocked_until": "2026-11-20T13:00:00+00:00"}');
+INSERT INTO brim_format.buckets SELECT * FROM jsonb_populate_record(NULL::brim_format.buckets, '{"key": "held", "pre": null, "held": 2, "atime": "2026-11-20T12:00:00+00:00", "level": 1, "capacity": 4, "leak_rate": 0, "blocked_until": null}');
+INSERT INTO brim_format.buckets SELECT * FROM jsonb_populate_record(NULL::brim_format.buckets, '{"key": "level", "pre": null, "held": 0, "atime": "2026-11-20T12:00:00+00:00", "level": 7.5, "capacity": 10, "leak_rate": 0.25, "blocked_until": null}');
+INSERT INTO brim_format.buckets SELECT * FROM jsonb_populate_record(NULL::brim_format.buckets, E'{"key": "é''\\n", "pre": null, "held": 0, "atime": "2026-11-20T12:00:00.000001+00:00", "level": 4503599627370496, "capacity": 9007199254740992, "leak_rate": 0.000000000001, "blocked_until": null}');

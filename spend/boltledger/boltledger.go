@@ -190,7 +190,7 @@ func (l *Ledger) read(ctx context.Context, op string, fn func(*buckets) error) e
 	if err := ctx.Err(); err != nil {
 		return store.Wrap(backend, op, err)
 	}
-	return explain(op, l.db.View(func(tx *kv.Tx) error { return fn(l.names.in(tx)) }, l.names.accounts, l.names.requests))
+	return explain(op, l.db.View(func(tx *kv.Tx) error { return fn(l.names.in(tx)) }, l.names.tables()...))
 }
 
 // PruneRequests forgets requests, some hundreds in each commit, and rests between them. See

@@ -14,16 +14,22 @@ import (
 )
 
 // names holds the tables of the ledger. The first holds the names, working sets, entries and holds
-// of accounts, under the keys that codec.go describes. The second holds requests by ID.
-type names struct{ accounts, requests *kv.Table }
+// of accounts, under the keys that codec.go describes. The second holds requests by ID, and the third
+// the rules of budgets.
+type names struct{ accounts, requests, rules *kv.Table }
 
 func namesOf(db *kv.DB, name string) *names {
-	return &names{db.Table(name + ".accounts"), db.Table(name + ".requests")}
+	return &names{db.Table(name + ".accounts"), db.Table(name + ".requests"), db.Table(name + ".rules")}
 }
 
+func (n *names) tables() []*kv.Table { return []*kv.Table{n.accounts, n.requests, n.rules} }
+
 // all lists the names of the bbolt buckets.
-func (n *names) all() [][]byte {
-	return [][]byte{n.accounts.Name(), n.accounts.MetaName(), n.requests.Name(), n.requests.MetaName()}
+func (n *names) all() (names [][]byte) {
+	for _, t := range n.tables() {
+		names = append(names, t.Name(), t.MetaName())
+	}
+	return names
 }
 
 // there reports whether tx has the buckets of the ledger. It must have all of them or none: a new
@@ -45,7 +51,7 @@ func (n *names) create(tx *bbolt.Tx) error {
 	if there, err := n.there(tx); there || err != nil { // another ledger may have created them by now
 		return err
 	}
-	for _, t := range [...]*kv.Table{n.accounts, n.requests} {
+	for _, t := range n.tables() {
 		if _, err := t.Create(tx); err != nil {
 			return boltfile.Failed(fmt.Sprintf("creating the ledger's buckets: %v", err), err)
 		}
@@ -55,16 +61,16 @@ func (n *names) create(tx *bbolt.Tx) error {
 
 // buckets holds the ledger's tables in one transaction. It is the [book.Reader] of a batch.
 type buckets struct {
-	accounts, requests *txTable
-	dropped            [][]byte // keys of accounts that jobs have dropped
-	numbers            map[string]int64
-	keys               map[int64]string
-	last               int64 // the largest number of an account; 0 until one is new
+	accounts, requests, rules *txTable
+	dropped                   [][]byte // keys of accounts that jobs have dropped
+	numbers                   map[string]int64
+	keys                      map[int64]string
+	last                      int64 // the largest number of an account; 0 until one is new
 }
 
 func (n *names) in(tx *kv.Tx) *buckets {
 	return &buckets{
-		accounts: &txTable{tx, n.accounts}, requests: &txTable{tx, n.requests},
+		accounts: &txTable{tx, n.accounts}, requests: &txTable{tx, n.requests}, rules: &txTable{tx, n.rules},
 		numbers: make(map[string]int64), keys: make(map[int64]string),
 	}
 }
@@ -255,6 +261,10 @@ func (b *buckets) apply(c *ledger.Changes) (err error) {
 	}
 	for _, h := range c.Closed {
 		remove(holdKey(numberOf(h.Account), h))
+	}
+	for i := range c.Rules {
+		r := &c.Rules[i]
+		b.rules.put(rulesKey(r.Budget, r.Seq), encodeRules(r))
 	}
 	for _, m := range c.Moved {
 		n := numberOf(m.From)

@@ -104,6 +104,38 @@ func decodeAccount(name string, value []byte) (ledger.Account, error) {
 	return a, d.End()
 }
 
+// rulesKey is the key of a revision of rules: the budget, which has no zero, a zero, and the number.
+func rulesKey(budget string, seq int64) []byte { return number(append([]byte(budget), 0), seq) }
+
+func encodeRules(r *ledger.Rules) *book.Encoder {
+	e := newEncoder()
+	e.Int(r.Revision)
+	e.Int(r.At)
+	e.String(r.By)
+	e.String(r.Reason)
+	e.Bool(r.Held)
+	e.Bytes(r.Digest)
+	e.Bytes(r.Text)
+	return e
+}
+
+// decodeRules reads a revision of the rules of a budget. The key ends with its number.
+func decodeRules(budget string, key, value []byte) (ledger.Rules, error) {
+	d := open("a revision of rules", value)
+	start := len(budget) + 1
+	if len(key) != start+8 {
+		d.Damaged("the key of a revision has %d bytes", len(key))
+	}
+	if d.Err != nil {
+		return ledger.Rules{}, d.Err
+	}
+	r := ledger.Rules{
+		Budget: budget, Seq: numberAt(key[start:]), Revision: d.Int(), At: d.Int(), By: d.String(), Reason: d.String(),
+		Held: d.Bool(), Digest: d.Bytes(), Text: d.Bytes(),
+	}
+	return r, d.End()
+}
+
 // encodeRequest writes a request whose accounts have these numbers.
 func encodeRequest(r *ledger.Request, accounts []int64) *book.Encoder {
 	e := newEncoder()

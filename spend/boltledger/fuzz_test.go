@@ -25,8 +25,13 @@ func FuzzValue(f *testing.F) {
 		Content: []byte{1}, Answer: []byte{2, 3}, Spend: []byte{4},
 	}
 	account := ledger.Account{Key: "cards/a", Rules: []byte("rules"), State: []byte("state")}
-	for _, e := range []*book.Encoder{encodeEntry(&entry), encodeRequest(&request, []int64{7, 8}), encodeAccount(&account), encodeNumber(7), encodeName("cards/a")} {
+	rules := ledger.Rules{Budget: "cards", Revision: 3, At: -1, By: "ops", Reason: "fraud", Held: true, Digest: []byte{1}, Text: []byte("{}")}
+	for _, e := range []*book.Encoder{
+		encodeEntry(&entry), encodeRequest(&request, []int64{7, 8}), encodeAccount(&account), encodeNumber(7), encodeName("cards/a"),
+		encodeRules(&rules),
+	} {
 		f.Add(key, e.B)
+		f.Add(rulesKey("cards", 1), e.B)
 	}
 	f.Add(key, []byte{format, 255, 255, 255, 255, 15})
 	f.Add([]byte("short"), []byte{format, 0, 0, 0, 0, 0, 0, 0, 0})
@@ -47,6 +52,10 @@ func FuzzValue(f *testing.F) {
 			"name": func(b []byte) ([]byte, error) {
 				name, err := decodeName(b)
 				return encodeName(name).B, err
+			},
+			"rules": func(b []byte) ([]byte, error) {
+				r, err := decodeRules("cards", key, b)
+				return encodeRules(&r).B, err
 			},
 			"entry": func(b []byte) ([]byte, error) {
 				e, err := decodeEntry("cards/a", key, b)

@@ -82,11 +82,12 @@ func allFail(t *testing.T, ctx context.Context, l ledger.Ledger, target error) {
 	t.Helper()
 	_, historyErr := l.History(ctx, "card", ledger.Position{}, 1)
 	_, _, accountsErr := l.Accounts(ctx, "", "", 0, 1)
+	_, revisionsErr := l.Revisions(ctx, "cards", 0, 1)
 	var a ledger.Account
 	for name, err := range map[string]error{
 		"Decide": l.Decide(ctx, charge("card", "r")), "View": l.View(ctx, ask("card", &a)),
 		"DecideAll": l.DecideAll(ctx, []*ledger.Job{charge("card", "r")})[0],
-		"History":   historyErr, "Accounts": accountsErr,
+		"History":   historyErr, "Accounts": accountsErr, "Revisions": revisionsErr,
 	} {
 		fails(t, name, err, target)
 	}
@@ -297,6 +298,7 @@ func TestDamagedAccountFailsAlone(t *testing.T) {
 	for _, change := range []func(tx *bbolt.Tx) error{
 		func(tx *bbolt.Tx) error { return tx.Bucket([]byte("spend.accounts")).Delete(stateKey(1)) },
 		func(tx *bbolt.Tx) error { return tx.DeleteBucket([]byte("spend.requests")) },
+		func(tx *bbolt.Tx) error { return tx.DeleteBucket([]byte("spend.rules")) },
 	} {
 		must(t, db.Update(change))
 		_, err = boltledger.New(other, nil)

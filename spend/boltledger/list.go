@@ -2,8 +2,10 @@ package boltledger
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
+	"math"
 	"strings"
 	"time"
 
@@ -29,6 +31,15 @@ func (r reads) History(
 ) (list []ledger.Entry, err error) {
 	err = r.over(ctx, "history", func(b *buckets) (err error) {
 		list, err = b.history(account, before, limit)
+		return err
+	})
+	return list, err
+}
+
+// Revisions lists the rules of a budget, newest first. See [ledger.Ledger].
+func (r reads) Revisions(ctx context.Context, budget string, before int64, limit int) (list []ledger.Rules, err error) {
+	err = r.over(ctx, "revisions", func(b *buckets) (err error) {
+		list, err = b.revisions(budget, cmp.Or(before, math.MaxInt64), limit)
 		return err
 	})
 	return list, err
@@ -65,6 +76,25 @@ func (b *buckets) history(account string, before ledger.Position, limit int) (li
 		var e ledger.Entry
 		if e, err = decodeEntry(account, k, v); err == nil {
 			list = append(list, e)
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return list, nil
+}
+
+// revisions lists the rules of a budget in descending order of their numbers, beginning below before.
+func (b *buckets) revisions(budget string, before int64, limit int) (list []ledger.Rules, err error) {
+	c, err := b.rules.descend(rulesKey(budget, 0)[:len(budget)+1], rulesKey(budget, before))
+	for err == nil && len(list) < limit {
+		var k, v []byte
+		if k, v, err = c.next(); k == nil || err != nil {
+			break
+		}
+		var r ledger.Rules
+		if r, err = decodeRules(budget, k, v); err == nil {
+			list = append(list, r)
 		}
 	}
 	if err != nil {

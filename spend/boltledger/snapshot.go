@@ -24,6 +24,15 @@ func (b *buckets) Account(key string) (ledger.Account, error) {
 	return decodeAccount(key, v)
 }
 
+// Rules returns the newest rules of a budget.
+func (b *buckets) Rules(budget string) (r ledger.Rules, err error) {
+	list, err := b.revisions(budget, math.MaxInt64, 1)
+	if len(list) > 0 {
+		r = list[0]
+	}
+	return r, err
+}
+
 // Request returns the answer to an ID, or nil.
 func (b *buckets) Request(id string) (*ledger.Request, error) {
 	v, err := b.requests.get([]byte(id))

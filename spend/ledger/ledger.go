@@ -6,12 +6,13 @@
 // ledger implements and the types that the interface uses. It imports the standard
 // library only.
 //
-// A ledger keeps four kinds of data. Accounts are the working sets of package
+// A ledger keeps five kinds of data. Accounts are the working sets of package
 // spend, opaque bytes under a key. Entries record the events of an account in the
 // order of their numbers; a ledger only appends them. Requests hold the answer to
 // an ID, and the spend if the request began one. Holds index the reserved money by
-// account and expiry. Package spend applies the rules, so all ledgers decide
-// alike.
+// account and expiry. Revisions are the rules of a budget, of which the newest are
+// in force; a ledger only appends them. Package spend applies the rules, so all
+// ledgers decide alike.
 //
 // Times are microseconds since the Unix epoch on the ledger's clock. They may be
 // negative. No hold expires at 0, and neither Pruned nor Due is 0: where one of them
@@ -65,6 +66,11 @@ type Ledger interface {
 	// entries or holds is among them; see [StrayFinder].
 	Accounts(ctx context.Context, prefix, after string, due int64, limit int) (keys []string, next string, err error)
 
+	// Revisions returns up to limit revisions of the rules of a budget in descending order
+	// of their numbers. It begins with the next one below before, or with the newest if
+	// before is zero. Fewer than limit mean that no more follow.
+	Revisions(ctx context.Context, budget string, before int64, limit int) ([]Rules, error)
+
 	// PruneRequests removes the requests decided before a time whose first account
 	// starts with prefix, and returns their number. It keeps a request that began
 	// a spend with an open hold. It works in parts, between which others decide.
@@ -93,10 +99,18 @@ type Job struct {
 	// SpendID, if not empty, is the ID of a request that the job looks up. Decide
 	// locks the accounts of that request, too.
 	SpendID string
+	// Rules are the budgets of which the job reads the rules.
+	Rules []Known
 	// Run decides. It must not use the snapshot after it has returned. It must not
 	// read variables that it has changed itself, because a repetition would read
 	// the changed values.
 	Run func(Snapshot) (*Changes, error)
+}
+
+// Known is a budget, and the digest of those of its rules that a job has already.
+type Known struct {
+	Budget string
+	Digest []byte // empty for none
 }
 
 // Snapshot is the state on which a job decides. One goroutine may use it at a
@@ -106,6 +120,11 @@ type Snapshot interface {
 	Now() int64
 	// Locked reports whether the job holds the account.
 	Locked(account string) bool
+	// Rules returns the newest rules of a budget among the job's Rules, read after all
+	// accounts were locked: so rules that a decision has used are known to all later
+	// decisions on its accounts. A budget without rules has the Seq 0. Text may be empty if
+	// the job knows the digest.
+	Rules(budget string) (Rules, error)
 	// Account returns a working set. A missing account has no State.
 	Account(key string) (Account, error)
 	// Request returns the answer to an ID, or nil.
@@ -141,6 +160,7 @@ type Changes struct {
 	Opened   []Hold    // to create, of accounts in Accounts
 	Closed   []Hold    // to delete, of accounts in Accounts
 	Drop     []Drop    // entries to delete
+	Rules    []Rules   // to append, each with the Seq after the newest; a known Seq fails the transaction, which is then repeated
 	Moved    []Move    // accounts that get another key, after all else is stored
 }
 
@@ -211,6 +231,19 @@ type Credited struct {
 	Rule   string `json:"rule"`   // name of the rule
 	Counts uint64 `json:"counts"` // identifies the entries that the rule counts
 	Amount int64  `json:"amount"` // positive
+}
+
+// Rules are one revision of the rules of a budget. They never change.
+type Rules struct {
+	Budget   string
+	Seq      int64  // 1, 2, 3 ... in each budget; the highest is in force
+	Revision int64  // as the author of the rules has numbered them
+	At       int64  // when they were stored
+	By       string // who has set them; may be empty
+	Reason   string // why; may be empty
+	Held     bool   // a program does not replace them when it starts
+	Digest   []byte // of all other fields, and of the revision before
+	Text     []byte // UTF-8
 }
 
 // Position is a position in an account's ledger, whose entries are in the order of their numbers.

@@ -45,7 +45,8 @@ type memory struct {
 	accounts map[string]*account
 	keys     btree.Set[string] // of accounts
 	requests map[string]*request
-	held     map[string]int // the number of open holds of a request, if there are any
+	held     map[string]int            // the number of open holds of a request, if there are any
+	rules    map[string][]ledger.Rules // of a budget, by their numbers
 }
 
 var _ ledger.Ledger = (*memory)(nil)
@@ -81,6 +82,7 @@ func New(o *Options) ledger.Ledger {
 		accounts: make(map[string]*account),
 		requests: make(map[string]*request),
 		held:     make(map[string]int),
+		rules:    make(map[string][]ledger.Rules),
 	}
 }
 
@@ -174,6 +176,9 @@ func (l *memory) apply(c *ledger.Changes) {
 	for _, d := range c.Drop {
 		l.accounts[d.Account].drop(d.At)
 	}
+	for _, r := range c.Rules {
+		l.rules[r.Budget] = append(l.rules[r.Budget], r)
+	}
 	for _, m := range c.Moved {
 		l.move(m)
 	}
@@ -254,6 +259,21 @@ func (l *memory) History(ctx context.Context, key string, before ledger.Position
 	return page, nil
 }
 
+// Revisions lists the rules of a budget, newest first. See [ledger.Ledger].
+func (l *memory) Revisions(ctx context.Context, budget string, before int64, limit int) ([]ledger.Rules, error) {
+	if err := l.enter(ctx); err != nil {
+		return nil, store.Wrap(backend, "revisions", err)
+	}
+	defer l.leave()
+	all := l.rules[budget]
+	if before != 0 {
+		all = all[:min(max(0, int(before)-1), len(all))]
+	}
+	page := slices.Clone(all[max(0, len(all)-limit):])
+	slices.Reverse(page)
+	return page, nil
+}
+
 // accountsPage and requestsPage are the numbers of accounts and of requests that Accounts and
 // PruneRequests look at while others wait for the lock.
 const (
@@ -329,6 +349,6 @@ func (l *memory) PruneRequests(ctx context.Context, prefix string, before int64)
 func (l *memory) Close() error {
 	l.lock <- struct{}{}
 	defer l.leave()
-	l.closed, l.accounts, l.requests, l.held = true, nil, nil, nil
+	l.closed, l.accounts, l.requests, l.held, l.rules = true, nil, nil, nil, nil
 	return nil
 }

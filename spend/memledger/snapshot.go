@@ -21,6 +21,14 @@ func (l *memory) Account(key string) (ledger.Account, error) {
 	return ledger.Account{Key: key}, nil
 }
 
+// Rules returns the newest rules of a budget.
+func (l *memory) Rules(budget string) (r ledger.Rules, err error) {
+	if all := l.rules[budget]; len(all) > 0 {
+		r = all[len(all)-1]
+	}
+	return r, nil
+}
+
 // Request returns the answer to an ID, or nil.
 func (l *memory) Request(id string) (*ledger.Request, error) {
 	r := l.requests[id]

@@ -47,7 +47,7 @@ func (l *Ledger) DecideAll(ctx context.Context, jobs []*ledger.Job) []error {
 }
 
 // repeats is how often a batch is decided again because another transaction has used one of its
-// IDs meanwhile, for another account.
+// IDs meanwhile, for another account, or has set rules of the same budget.
 const repeats = 3
 
 // decideBatch decides the jobs of the requests in one transaction.
@@ -67,7 +67,8 @@ func (l *Ledger) decideBatch(
 	}
 }
 
-// isDuplicate reports that another transaction has stored an answer to the same ID.
+// isDuplicate reports that another transaction has stored an answer to the same ID, or rules with
+// the same number.
 func isDuplicate(err error) bool { return pgrun.IsCode(err, "23505") }
 
 // decideFree decides the jobs of the requests whose rows no other transaction holds, and leaves out

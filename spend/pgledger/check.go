@@ -74,6 +74,7 @@ func tables(ctx context.Context, k *pgrun.Check) (bool, error) {
 		{"SELECT", "INSERT", "UPDATE spend"},
 		{"SELECT", "INSERT", "UPDATE"},
 		{"SELECT", "INSERT", "DELETE"},
+		{"SELECT"},
 	}
 	all, unused := true, true
 	for i, name := range k.Names.Ledger() {

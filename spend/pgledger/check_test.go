@@ -67,6 +67,7 @@ func TestCheckFindsAndMends(t *testing.T) {
 		{"nothing", "SELECT", ""},
 		{"a right on a column", "REVOKE UPDATE (spend) ON %[1]s.buckets_requests FROM %[2]s", "broken rights"},
 		{"a right", "REVOKE DELETE ON %[1]s.buckets_holds FROM %[2]s", "broken rights"},
+		{"the right to read rules", "REVOKE SELECT ON %[1]s.buckets_rules FROM %[2]s", "broken rights"},
 		{"all rights on one table", "REVOKE ALL ON %[1]s.buckets_entries FROM %[2]s", "broken rights"},
 		{"unlogged", "ALTER TABLE %[1]s.buckets_entries SET UNLOGGED", "broken table"},
 		{"row security", "ALTER TABLE %[1]s.buckets_holds ENABLE ROW LEVEL SECURITY", "broken row security"},
@@ -105,10 +106,10 @@ func TestCheckFindsAndMends(t *testing.T) {
 	if _, got := findings(app); got != "" {
 		t.Errorf("both are mended: %s", got)
 	}
-	for _, table := range []string{"accounts", "entries", "requests", "spends", "holds"} {
+	for _, table := range []string{"accounts", "entries", "requests", "spends", "holds", "rules"} {
 		run(t, admin, "DELETE FROM "+schema+".buckets_"+table)
 	}
-	for _, table := range []string{"accounts", "entries", "requests", "spends", "holds"} {
+	for _, table := range []string{"accounts", "entries", "requests", "spends", "holds", "rules"} {
 		run(t, admin, "DROP TABLE "+schema+".buckets_"+table+" CASCADE") // the view of the entries, too
 		if _, got := findings(admin); got != "broken table" {
 			t.Errorf("without %s: %s", table, got)

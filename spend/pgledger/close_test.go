@@ -63,8 +63,9 @@ func calls(l ledger.Ledger) map[string]func(context.Context) error {
 			_, err := l.History(ctx, "account", ledger.Position{}, 1)
 			return err
 		},
-		"accounts": func(ctx context.Context) error { _, _, err := l.Accounts(ctx, "", "", 0, 1); return err },
-		"prune":    func(ctx context.Context) error { _, err := l.PruneRequests(ctx, "", 0); return err },
+		"accounts":  func(ctx context.Context) error { _, _, err := l.Accounts(ctx, "", "", 0, 1); return err },
+		"revisions": func(ctx context.Context) error { _, err := l.Revisions(ctx, "budget", 0, 1); return err },
+		"prune":     func(ctx context.Context) error { _, err := l.PruneRequests(ctx, "", 0); return err },
 	}
 }
 

@@ -1,6 +1,7 @@
 package pgledger
 
 import (
+	"cmp"
 	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
@@ -215,13 +216,47 @@ func entriesInto(list *[]ledger.Entry, account string) func(pgx.Rows) error {
 	}
 }
 
-// scanRequest reads the columns before, and those of the fragment request().
-func scanRequest(rows pgx.Rows, before ...any) (*ledger.Request, error) {
+// revision is the target of a scan of the fragment revision(). The Seq is 0 where a row has no rules.
+type revision struct {
+	ledger.Rules
+	at pgrun.Instant
+}
+
+func (r *revision) fields() []any {
+	return []any{&r.Budget, &r.Seq, &r.Revision, &r.at, &r.Held, &r.By, &r.Reason, (*pgrun.Octets)(&r.Digest), &r.Text}
+}
+
+func (r *revision) rules() ledger.Rules {
+	r.At = r.at.Micros
+	return r.Rules
+}
+
+// ruleColumns returns the arguments of revise.sql. It sorts the list.
+func ruleColumns(list []ledger.Rules) []any {
+	slices.SortFunc(list, func(x, y ledger.Rules) int {
+		return cmp.Or(strings.Compare(x.Budget, y.Budget), cmp.Compare(x.Seq, y.Seq))
+	})
+	return []any{
+		column(list, func(r *ledger.Rules) string { return r.Budget }),
+		column(list, func(r *ledger.Rules) int64 { return r.Seq }),
+		column(list, func(r *ledger.Rules) int64 { return r.Revision }),
+		column(list, func(r *ledger.Rules) time.Time { return pgrun.Timestamp(r.At) }),
+		column(list, func(r *ledger.Rules) bool { return r.Held }),
+		column(list, func(r *ledger.Rules) string { return r.By }),
+		column(list, func(r *ledger.Rules) string { return r.Reason }),
+		column(list, func(r *ledger.Rules) []byte { return r.Digest }),
+		column(list, func(r *ledger.Rules) string { return string(r.Text) }),
+	}
+}
+
+// scanRequest reads the columns before and after, and those of the fragment request() between them.
+func scanRequest(rows pgx.Rows, before []any, after ...any) (*ledger.Request, error) {
 	var id pgrun.Octets
 	var at pgrun.Instant
 	r := &ledger.Request{}
-	err := rows.Scan(append(before, &id, &at, &r.Accounts,
-		(*pgrun.Octets)(&r.Content), (*pgrun.Octets)(&r.Answer), (*pgrun.Octets)(&r.Spend))...)
+	columns := append(before, &id, &at, &r.Accounts,
+		(*pgrun.Octets)(&r.Content), (*pgrun.Octets)(&r.Answer), (*pgrun.Octets)(&r.Spend))
+	err := rows.Scan(append(columns, after...)...)
 	r.ID, r.At = idText(id), at.Micros
 	return r, err
 }

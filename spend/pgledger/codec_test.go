@@ -73,7 +73,7 @@ func TestPage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	words := map[int]string{4: "four", 5: "five"}
+	words := map[int]string{4: "four", 6: "six"}
 	says := []string{
 		"in " + words[len(names.Ledger())] + " tables", "up to " + words[mostHolds] + " open holds",
 		map[int]string{4: "the fifth and further open holds"}[mostHolds],

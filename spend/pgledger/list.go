@@ -58,6 +58,21 @@ func (c calls) History(
 	return list, err
 }
 
+// Revisions lists the rules of a budget, newest first. See [ledger.Ledger].
+func (c calls) Revisions(ctx context.Context, budget string, before int64, limit int) (list []ledger.Rules, err error) {
+	err = c.look(ctx, "revisions", func(ctx context.Context, q pgrun.Queryer) error {
+		args := []any{budget, cmp.Or(before, math.MaxInt64), limit}
+		_, err := c.l.run.QueryByIndex(ctx, q, c.l.sql["revisions"], args, func(row pgx.Rows) error {
+			var r revision
+			err := row.Scan(r.fields()...)
+			list = append(list, r.rules())
+			return err
+		})
+		return err
+	})
+	return list, err
+}
+
 // Accounts lists accounts. See [ledger.Ledger].
 func (c calls) Accounts(
 	ctx context.Context, prefix, after string, due int64, limit int,

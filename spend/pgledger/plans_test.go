@@ -39,7 +39,7 @@ func growUnderPlans(t *testing.T, server *pgtest.Server, schema, plans, state st
 	if err := migrations.Up(ctx, admin, &migrations.Options{Schema: schema}); err != nil {
 		t.Fatal(err)
 	}
-	tables := []string{"accounts", "entries", "requests", "spends", "holds"}
+	tables := []string{"accounts", "entries", "requests", "spends", "holds", "rules"}
 	for _, name := range tables {
 		run(t, admin, "ALTER TABLE "+schema+".buckets_"+name+" SET (autovacuum_enabled = false)")
 		run(t, admin, strings.ReplaceAll(state, "@", schema+".buckets_"+name))
@@ -56,6 +56,8 @@ func growUnderPlans(t *testing.T, server *pgtest.Server, schema, plans, state st
 		"requests (at, account, content, answer, id) SELECT clock_timestamp(), 1000000 + i, '', '', int8send(i)",
 		"spends (id, spend) SELECT int8send(i), ''",
 		"holds (expires, account, spend) SELECT clock_timestamp() + interval '1 day', 1000000 + i, int8send(i)",
+		`rules (budget, seq, revision, at, held, "by", reason, digest, rules) ` +
+			"SELECT CASE i % 2 WHEN 0 THEN 'cards' ELSE 'b' || i END, 100 + i / 2, i, now(), false, '', '', '', ''",
 	} {
 		run(t, admin, fmt.Sprintf("INSERT INTO %s.buckets_%s FROM generate_series(1, %d) AS i", schema, sql, rows))
 	}
@@ -116,6 +118,12 @@ func everyStatement(t *testing.T, l *pgledger.Ledger, pool *pgxpool.Pool, id str
 			t.Fatal(err)
 		}
 		if _, err := l.History(ctx, "cards/7", ledger.Position{}, 5); err != nil {
+			t.Fatal(err)
+		}
+		if err := l.Decide(ctx, revised("cards", id)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := l.Revisions(ctx, "cards", 0, 5); err != nil {
 			t.Fatal(err)
 		}
 		if _, _, err := l.Accounts(ctx, "cards/", "", 0, 5); err != nil {

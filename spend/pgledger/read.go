@@ -33,6 +33,8 @@ type rows struct {
 	holds    map[string][]ledger.Hold   // a few of each account, which are in its row
 	requests map[string]*ledger.Request // nil for an ID without an answer
 	begun    map[string]bool            // spends whose requests are locked
+	known    map[string][]byte          // by budget, the digest of the rules that all jobs know, or nil
+	rules    map[string]ledger.Rules    // the newest of each of these budgets
 	durable  bool                       // an answer was read, and commits wait for a synchronous standby
 	pages    book.Pages
 	misses   int // the pages of entries that were read
@@ -45,7 +47,8 @@ func (l *Ledger) newRows(q pgrun.Queryer, own bool) *rows {
 	return &rows{
 		l: l, q: q, own: own, ids: make(map[string]int64), accounts: make(map[string]ledger.Account),
 		holds:    make(map[string][]ledger.Hold),
-		requests: make(map[string]*ledger.Request), begun: make(map[string]bool), pages: make(book.Pages),
+		requests: make(map[string]*ledger.Request), begun: make(map[string]bool),
+		known: make(map[string][]byte), rules: make(map[string]ledger.Rules), pages: make(book.Pages),
 	}
 }
 
@@ -65,6 +68,12 @@ func (r *rows) read(ctx context.Context, jobs []*ledger.Job, lock bool) error {
 		}
 		for _, id := range job.Requests {
 			r.requests[id] = nil
+		}
+		for _, k := range job.Rules {
+			if had, asked := r.known[k.Budget]; asked && !bytes.Equal(had, k.Digest) {
+				k.Digest = nil
+			}
+			r.known[k.Budget] = k.Digest
 		}
 		if job.SpendID != "" {
 			r.requests[job.SpendID] = nil
@@ -127,7 +136,9 @@ func (r *rows) queue(out *pgx.Batch, keys, spends []string, lock bool) {
 	if lock && len(spends) > 0 {
 		out.Queue(sql[begin], begun).Query(r.scanBegun)
 	}
-	out.Queue(sql["requests"], idColumn(slices.Sorted(maps.Keys(r.requests))), now).Query(r.scanRequests)
+	budgets := slices.Sorted(maps.Keys(r.known))
+	digests := column(budgets, func(budget *string) []byte { return r.known[*budget] })
+	out.Queue(sql["requests"], idColumn(slices.Sorted(maps.Keys(r.requests))), now, budgets, digests).Query(r.scanRequests)
 	out.Queue(sql["watched"], keys, now, readAhead+1, begun).Query(r.scanWatched)
 }
 
@@ -216,15 +227,19 @@ func (r *rows) scanRequests(row pgx.Rows) error {
 	for row.Next() {
 		var now pgrun.Instant
 		var waits bool
-		request, err := scanRequest(row, &now, &waits)
-		if err != nil {
+		var rules revision
+		request, err := scanRequest(row, []any{&now, &waits}, rules.fields()...)
+		switch {
+		case err != nil:
 			return err
-		}
-		r.now = now.Micros
-		if request.ID != "" {
+		case rules.Seq != 0:
+			r.rules[rules.Budget] = rules.rules()
+			continue
+		case request.ID != "":
 			r.requests[request.ID] = request
 			r.durable = waits
 		}
+		r.now = now.Micros
 	}
 	return row.Err()
 }

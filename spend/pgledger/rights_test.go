@@ -40,8 +40,8 @@ func TestRights(t *testing.T) {
 			lines++
 		}
 	}
-	if lines != 10 {
-		t.Fatalf("found %d lines of rights in the migrations; want 10", lines)
+	if lines != 11 {
+		t.Fatalf("found %d lines of rights in the migrations; want 11", lines)
 	}
 
 	pool := pgtest.PoolAt(t, pgtest.With(t, "role="+role))
@@ -75,6 +75,7 @@ func TestRights(t *testing.T) {
 
 	for _, sql := range []string{
 		"UPDATE @entries SET amount = 0", "UPDATE @requests SET answer = ''", "UPDATE @holds SET expires = now()",
+		"UPDATE @rules SET rules = ''", "DELETE FROM @rules", `INSERT INTO @rules VALUES ('cards', 1, 1, now(), false, '', '', '', '')`,
 		"TRUNCATE @entries", "DROP TABLE @requests", "CREATE TABLE @more ()", "DELETE FROM @migrations",
 	} {
 		sql = strings.ReplaceAll(sql, "@", pgx.Identifier{schema}.Sanitize()+".buckets_")
@@ -95,7 +96,7 @@ func TestPing(t *testing.T) {
 	rights := []string{
 		"SELECT ON @accounts", "INSERT ON @accounts", "UPDATE ON @accounts", "DELETE ON @accounts", "SELECT ON @entries", "INSERT ON @entries",
 		"SELECT ON @requests", "INSERT ON @requests", "UPDATE (spend) ON @requests", "SELECT ON @spends", "INSERT ON @spends",
-		"UPDATE ON @spends", "SELECT ON @holds", "INSERT ON @holds", "DELETE ON @holds",
+		"UPDATE ON @spends", "SELECT ON @holds", "INSERT ON @holds", "DELETE ON @holds", "SELECT ON @rules",
 	}
 	run(t, owner, "GRANT USAGE ON SCHEMA "+schema+" TO "+role)
 	for _, right := range rights {
@@ -116,7 +117,7 @@ func TestPing(t *testing.T) {
 	for _, right := range rights {
 		lacks("REVOKE "+right+" FROM #", "GRANT "+right+" TO #", "42501")
 	}
-	for _, table := range []string{"accounts", "entries", "requests", "spends", "holds"} {
+	for _, table := range []string{"accounts", "entries", "requests", "spends", "holds", "rules"} {
 		lacks("ALTER TABLE @"+table+" RENAME TO other", "ALTER TABLE "+schema+".other RENAME TO buckets_"+table, "42P01")
 	}
 	if err := l.Ping(t.Context()); err != nil {

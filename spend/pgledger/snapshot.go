@@ -3,6 +3,8 @@ package pgledger
 import (
 	"bytes"
 	"cmp"
+	"errors"
+	"fmt"
 	"maps"
 	"math"
 	"slices"
@@ -29,16 +31,26 @@ func (r *rows) Account(key string) (ledger.Account, error) {
 	return ledger.Account{Key: key}, nil
 }
 
+// Rules returns the newest rules of a budget. Budgets that no job has named were not looked for.
+func (r *rows) Rules(budget string) (ledger.Rules, error) {
+	if _, asked := r.known[budget]; !asked {
+		return ledger.Rules{}, fmt.Errorf("%w: the job does not name the budget whose rules it reads", errors.ErrUnsupported)
+	}
+	return r.rules[budget], nil
+}
+
 // Request returns the answer to an ID, or nil.
 func (r *rows) Request(id string) (*ledger.Request, error) {
 	if request, ok := r.requests[id]; ok {
 		return request, nil
 	}
 	var found *ledger.Request
-	err := r.query(r.l.sql["requests"], []any{idColumn([]string{id}), r.l.run.Now()}, func(row pgx.Rows) error {
+	args := []any{idColumn([]string{id}), r.l.run.Now(), []string{}, [][]byte{}}
+	err := r.query(r.l.sql["requests"], args, func(row pgx.Rows) error {
 		var now pgrun.Instant
 		var waits bool
-		request, err := scanRequest(row, &now, &waits)
+		var none revision
+		request, err := scanRequest(row, []any{&now, &waits}, none.fields()...)
 		if request.ID != "" {
 			found = request
 		}
@@ -147,7 +159,7 @@ func (r *rows) Open(
 	err = r.query(r.l.sql["holds"], args, func(row pgx.Rows) error {
 		var expires pgrun.Instant
 		var spend pgrun.Octets
-		request, err := scanRequest(row, &expires, &spend)
+		request, err := scanRequest(row, []any{&expires, &spend})
 		switch {
 		case err != nil:
 			return err

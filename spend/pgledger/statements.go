@@ -36,6 +36,11 @@ var fragments = []string{
 	`-- request(r)
 	{{octets({r}.id)}}, {{instant({r}.at)}}, ARRAY({{owners({r})}}), {{octets({r}.content)}}, {{octets({r}.answer)}},
 	encode(COALESCE((SELECT s.spend FROM {{schema}}.{{spends}} AS s WHERE s.id = {r}.id), {r}.spend), 'hex'::text)`,
+	// The columns of rules in the order of revision.fields, and of none.
+	`-- revision(r, text)
+	{r}.budget, {r}.seq, {r}.revision, {{instant({r}.at)}}, {r}.held, {r}."by", {r}.reason, {{octets({r}.digest)}}, {text}`,
+	`-- no_rules()
+	''::text, 0::bigint, 0::bigint, NULL::text, false, ''::text, ''::text, NULL::text, NULL::text`,
 }
 
 // newStatements renders the statements, by the names of their files. The plans that the server

@@ -38,6 +38,7 @@ func (r *rows) store(ctx context.Context, c *ledger.Changes) error {
 	queue("replace", len(c.Replaced), column(c.Replaced, func(q *ledger.Request) []byte { return idBytes(q.ID) }))
 	requests := append(c.Requests, c.Replaced...)
 	queue("answer", len(requests), r.requestColumns(requests)...)
+	queue("revise", len(c.Rules), ruleColumns(c.Rules)...)
 	queue("open", len(opened), r.holdColumns(opened)...)
 	queue("unhold", len(closed), r.holdColumns(closed)...)
 	queue("spends", len(c.Spends), column(c.Spends, func(s *ledger.Request) []byte { return idBytes(s.ID) }),

@@ -79,7 +79,8 @@ func TestRoundTrips(t *testing.T) {
 	schema := migrated(t)
 	var seen trips
 	pool := pgtest.PoolAt(t, pgtest.URL(t), func(c *pgxpool.Config) { c.ConnConfig.Tracer = &seen })
-	b := cardsAndTeams(t, over(t, pool, &postgres.Options{Schema: schema}))
+	l := over(t, pool, &postgres.Options{Schema: schema})
+	b := cardsAndTeams(t, l)
 	const (
 		read = "BEGIN plan take requests watched"
 		find = "BEGIN plan take begun requests watched"
@@ -140,6 +141,9 @@ func TestRoundTrips(t *testing.T) {
 			})
 			return answers[2].Decision, cmp.Or(answers[0].Err, answers[1].Err, answers[2].Err)
 		}, []string{read, "save append answer COMMIT"}},
+		{"new rules", func(ctx context.Context) (spend.Decision, error) {
+			return spend.Decision{Approved: true}, l.Decide(ctx, revised("cards", "text"))
+		}, []string{read, "revise COMMIT"}},
 		{"move", func(ctx context.Context) (spend.Decision, error) {
 			return b.MoveAccount(ctx, spend.MoveRequest{ID: "12", Account: "7", To: "9", Reason: "lost"})
 		}, []string{read, "create take requests watched", "requests", "save append answer unused rename COMMIT"}},

@@ -41,7 +41,7 @@ func (j *txLedger) DecideAll(ctx context.Context, jobs []*ledger.Job) []error {
 		errs, err := j.l.decideIn(ctx, q, jobs)
 		copy(own, errs)
 		if isDuplicate(err) {
-			return fmt.Errorf("%w: another transaction has just used the ID; roll back and decide again",
+			return fmt.Errorf("%w: another transaction has just used the ID, or set rules; roll back and decide again",
 				store.ErrUnavailable)
 		}
 		return err

@@ -19,6 +19,7 @@ type Reader interface {
 	Locked(account string) bool
 	Account(key string) (ledger.Account, error)
 	Request(id string) (*ledger.Request, error)
+	Rules(budget string) (ledger.Rules, error)
 	// Entries may return more than limit entries.
 	Entries(account string, after ledger.Place, upto int64, limit int) (entries []ledger.Entry, through ledger.Place, err error)
 	Since(account string, after ledger.Position, limit int) ([]ledger.Entry, error)
@@ -28,18 +29,19 @@ type Reader interface {
 }
 
 // Batch is the snapshot of the jobs of one transaction: the stored state with the changes of the
-// jobs so far. It reads no account, no request and no short page of entries twice.
+// jobs so far. It reads no account, no request, no rules and no short page of entries twice.
 type Batch struct {
 	Reader
 	Pages    Pages // that the reader has read ahead, and those that jobs have read
 	now      int64
 	accounts map[string]*account
 	requests map[string]*request
+	rules    map[string]ledger.Rules // the newest of each budget
 
 	// The changes of all jobs, each account and request once, in the order of their first change.
 	keys    []string       // of accounts
 	ids     []string       // of requests
-	changes ledger.Changes // Entries, Drop and Moved
+	changes ledger.Changes // Entries, Drop, Rules and Moved
 }
 
 // account is an account with the changes of jobs.
@@ -72,13 +74,14 @@ const (
 func NewBatch(stored Reader, now int64) *Batch {
 	return &Batch{
 		Reader: stored, Pages: make(Pages), now: now,
-		accounts: make(map[string]*account), requests: make(map[string]*request),
+		accounts: make(map[string]*account), requests: make(map[string]*request), rules: make(map[string]ledger.Rules),
 	}
 }
 
 // Run runs a job, and adds its changes to the batch. If Run returns an error, which is that of the
 // job, nothing of the job is in the batch. A job cannot replace an account or a spend that cannot
-// be read. A job that moves an account is the last one of its batch.
+// be read, nor append rules after some that cannot. A job that moves an account is the last one of
+// its batch.
 func (b *Batch) Run(job *ledger.Job) error {
 	c, err := job.Run(b)
 	if c == nil || err != nil {
@@ -88,6 +91,9 @@ func (b *Batch) Run(job *ledger.Job) error {
 		if _, err := b.Account(c.Accounts[i].Key); err != nil {
 			return err
 		}
+	}
+	if err := b.follow(c.Rules); err != nil {
+		return err
 	}
 	spends := make([]ledger.Request, len(c.Spends))
 	for i, s := range c.Spends {
@@ -99,6 +105,24 @@ func (b *Batch) Run(job *ledger.Job) error {
 		spends[i].Spend = s.Spend
 	}
 	b.add(c, spends)
+	return nil
+}
+
+// follow returns an error unless rules have the numbers that follow those of the newest ones.
+func (b *Batch) follow(list []ledger.Rules) error {
+	newest := make(map[string]int64)
+	for _, r := range list {
+		if _, read := newest[r.Budget]; !read {
+			rules, err := b.Rules(r.Budget)
+			if err != nil {
+				return err
+			}
+			newest[r.Budget] = rules.Seq
+		}
+		if newest[r.Budget]++; r.Seq != newest[r.Budget] {
+			return fmt.Errorf("spend: rules have the number %d; the next one is %d", r.Seq, newest[r.Budget])
+		}
+	}
 	return nil
 }
 
@@ -133,6 +157,10 @@ func (b *Batch) add(c *ledger.Changes, spends []ledger.Request) {
 		}
 	}
 	b.changes.Drop = append(b.changes.Drop, c.Drop...)
+	b.changes.Rules = append(b.changes.Rules, c.Rules...)
+	for _, r := range c.Rules {
+		b.rules[r.Budget] = r
+	}
 	b.changes.Moved = append(b.changes.Moved, c.Moved...)
 }
 
@@ -214,6 +242,18 @@ func (b *Batch) Request(id string) (*ledger.Request, error) {
 	r, err := b.Reader.Request(id)
 	if err == nil {
 		b.requests[id] = &request{Request: r}
+	}
+	return r, err
+}
+
+// Rules returns the newest rules of a budget.
+func (b *Batch) Rules(budget string) (ledger.Rules, error) {
+	if r, read := b.rules[budget]; read {
+		return r, nil
+	}
+	r, err := b.Reader.Rules(budget)
+	if err == nil {
+		b.rules[budget] = r
 	}
 	return r, err
 }
