@@ -248,6 +248,21 @@ func (l *brokenLedger) Accounts(
 	return keys, next, err
 }
 
+func (l *brokenLedger) Revisions(ctx context.Context, budget string, before int64, limit int) ([]ledger.Rules, error) {
+	ctx, err := l.enter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if l.fault == revisionsRepeat && before != 0 {
+		before++
+	}
+	list, err := l.Ledger.Revisions(ctx, budget, before, limit)
+	if l.fault == revisionsOldestFirst {
+		slices.Reverse(list)
+	}
+	return list, err
+}
+
 func (l *brokenLedger) PruneRequests(ctx context.Context, prefix string, before int64) (int64, error) {
 	ctx, err := l.enter(ctx)
 	if err != nil {
@@ -292,6 +307,8 @@ func (l lostLedger) Decide(ctx context.Context, job *ledger.Job) error {
 		left.Accounts, left.Entries = changes.Accounts, changes.Entries
 	case keepsLostAnswers:
 		left.Requests = changes.Requests
+	case keepsLostRules:
+		left.Rules = changes.Rules
 	}
 	lost.Run = func(ledger.Snapshot) (*ledger.Changes, error) { return &left, nil }
 	return l.Ledger.Decide(ctx, &lost)

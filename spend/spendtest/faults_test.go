@@ -72,6 +72,12 @@ const (
 	togetherOnOldState    fault = "decides all jobs of one call on the state before the first"
 	togetherFails         fault = "fails all jobs of one call if one of them fails"
 	togetherReversed      fault = "decides the last job of one call first"
+	losesRules            fault = "keeps no rules of a budget"
+	losesTexts            fault = "returns rules without their text to jobs that do not know it"
+	losesHeldRules        fault = "forgets that rules are held"
+	revisionsOldestFirst  fault = "lists revisions oldest first"
+	revisionsRepeat       fault = "repeats a revision on the next page"
+	keepsLostRules        fault = "keeps the rules of a lost transaction"
 	ignoresContext        fault = "ignores the context"
 	usableAfterClose      fault = "works after Close"
 )
@@ -160,6 +166,14 @@ var broken = []brokenCase{
 	{togetherOnOldState, "requests that are sent together"},
 	{togetherFails, "requests that are sent together"},
 	{togetherReversed, "requests that are sent together"},
+	{losesRules, "rules come in revisions"},
+	{losesTexts, "rules come in revisions"},
+	{losesTexts, "rules of jobs that are sent together"},
+	{losesHeldRules, "rules come in revisions"},
+	{revisionsOldestFirst, "rules come in revisions"},
+	{revisionsRepeat, "rules come in revisions"},
+	{keepsLostRules, "rules that are not stored"},
+	{decidesBeforeLock, "several set rules at once"},
 	{ignoresContext, "closed"},
 	{usableAfterClose, "closed"},
 

@@ -141,6 +141,12 @@ func (l *brokenLedger) stored(job *ledger.Job, c *ledger.Changes) *ledger.Change
 		for i := range c.Accounts {
 			c.Accounts[i].Due = 0
 		}
+	case losesRules:
+		c.Rules = nil
+	case losesHeldRules:
+		for i := range c.Rules {
+			c.Rules[i].Held = false
+		}
 	case truncatesStates:
 		for i := range c.Accounts {
 			a := &c.Accounts[i]
@@ -229,6 +235,14 @@ func (s *brokenSnapshot) Request(id string) (*ledger.Request, error) {
 		changed := *r
 		changed.Answer = l.disk.answers[r.Accounts[0]]
 		r = &changed
+	}
+	return r, err
+}
+
+func (s *brokenSnapshot) Rules(budget string) (ledger.Rules, error) {
+	r, err := s.Snapshot.Rules(budget)
+	if s.l.fault == losesTexts {
+		r.Text = nil
 	}
 	return r, err
 }

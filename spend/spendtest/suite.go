@@ -49,7 +49,7 @@ func Run(t *testing.T, h Harness) {
 
 // cases returns all cases, each with a name of its own.
 func cases() []testCase {
-	return slices.Concat(ruleCases(), scaleCases(), ledgerCases(), pruneCases(), badInputCases(), raceCases(), cancelCases(), forcedCases(), expiryCases(), crossedCases(), moveCases())
+	return slices.Concat(ruleCases(), scaleCases(), ledgerCases(), pruneCases(), badInputCases(), raceCases(), cancelCases(), forcedCases(), expiryCases(), crossedCases(), moveCases(), revisionCases())
 }
 
 // test runs the case on a new ledger.
@@ -167,6 +167,7 @@ func closed(s *fixture) {
 			_, err := s.l.History(ctx, "closed/card", ledger.Position{}, 1)
 			return err
 		},
+		"Revisions": func(ctx context.Context) error { _, err := s.l.Revisions(ctx, "closed", 0, 1); return err },
 	}
 	for name, call := range calls {
 		if err := call(ended); !errors.Is(err, context.Canceled) {
