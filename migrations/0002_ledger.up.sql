@@ -112,7 +112,8 @@ COMMENT ON COLUMN {{schema}}.{{entries}}.spend_amount IS
     '0 for other entries; null for the amount.';
 COMMENT ON COLUMN {{schema}}.{{entries}}.asked IS
     'Amount that an UpTo or Increase asked for, if less was approved; null for the amount.';
-COMMENT ON COLUMN {{schema}}.{{entries}}.least IS 'Least amount that the UpTo or Increase would take; null if it named none.';
+COMMENT ON COLUMN {{schema}}.{{entries}}.least IS
+    'Least amount that the UpTo or Increase would take; -1 for an authorization that no rule has judged; null for none.';
 COMMENT ON COLUMN {{schema}}.{{entries}}.ttl IS
     'Lifetime of the hold that an Authorize, UpTo or Extend asked for, in microseconds; null if it named none.';
 COMMENT ON COLUMN {{schema}}.{{entries}}.kind IS
@@ -123,7 +124,9 @@ COMMENT ON COLUMN {{schema}}.{{entries}}.pending IS 'Change of the number of spe
 COMMENT ON COLUMN {{schema}}.{{entries}}.id IS 'ID of the request that caused the entry.';
 COMMENT ON COLUMN {{schema}}.{{entries}}.spend IS
     'ID of the request that began the spend; empty if it was declined; null for id.';
-COMMENT ON COLUMN {{schema}}.{{entries}}.refused IS 'Names of the rules that declined the request; frozen: and the reason if the account was frozen.';
+COMMENT ON COLUMN {{schema}}.{{entries}}.refused IS
+    'Names of the rules that declined the request; frozen: and the reason if the account was frozen; '
+    'shadow: and the name of a rule that would have declined it, also of an approved request.';
 COMMENT ON COLUMN {{schema}}.{{entries}}.credited IS
     'The part of a credit that each rule has counted: name of the rule, the entries that it counts, '
     'and the amount in minor units.';
@@ -189,7 +192,7 @@ COMMENT ON COLUMN {{schema}}.{{rules}}.revision IS 'Number that the author of th
 COMMENT ON COLUMN {{schema}}.{{rules}}.held IS 'Programs do not replace the rules when they start.';
 COMMENT ON COLUMN {{schema}}.{{rules}}."by" IS 'Who has set the rules; may be empty.';
 COMMENT ON COLUMN {{schema}}.{{rules}}.reason IS 'Why the rules were set; may be empty.';
-COMMENT ON COLUMN {{schema}}.{{rules}}.digest IS 'Digest of all other columns, and of the row before.';
+COMMENT ON COLUMN {{schema}}.{{rules}}.digest IS 'Digest of all other columns.';
 COMMENT ON COLUMN {{schema}}.{{rules}}.rules IS 'The rules in their JSON form.';
 
 -- The entries for people: names instead of numbers, and a value in every column.
@@ -199,7 +202,7 @@ SELECT e.at, COALESCE(e.dated, e.at) AS dated, e.seq, COALESCE(e.part, e.seq) AS
        COALESCE(e.held, 0::bigint) AS held, COALESCE(e.spends, 0::smallint) AS spends,
        e.expires, COALESCE(e.pending, 0::smallint) AS pending,
        COALESCE(e.spend_amount, e.amount, e.used, e.held, 0::bigint) AS spend_amount, e.asked, e.least, e.ttl, e.currency,
-       ('{spend,record,authorize,increase,capture,release,void,decrease,extend,expire,refund,credit,decline,limits,freeze,unfreeze,forget,mend,cancel,plan,reverse,move}'::pg_catalog.text[])[pg_catalog.abs(e.kind)] AS kind,
+       ('{spend,record,authorize,increase,capture,release,void,decrease,extend,expire,refund,credit,decline,limits,freeze,unfreeze,mend,cancel,plan,reverse,move}'::pg_catalog.text[])[pg_catalog.abs(e.kind)] AS kind,
        a.key AS account, 
        CASE WHEN pg_catalog.octet_length(e.id) OPERATOR(pg_catalog.=) 16 THEN pg_catalog.encode(e.id, 'hex'::pg_catalog.text)::pg_catalog.uuid::pg_catalog.text
             WHEN pg_catalog.substr(e.id, 1, 2) OPERATOR(pg_catalog.=) pg_catalog.decode('0000'::pg_catalog.text, 'hex'::pg_catalog.text) AND pg_catalog.octet_length(e.id) OPERATOR(pg_catalog.=) 18

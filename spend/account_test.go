@@ -1,6 +1,7 @@
 package spend_test
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -13,18 +14,34 @@ const day = 24 * time.Hour
 
 func cents(n int64) spend.Money { return spend.Money{Minor: n, Currency: "EUR"} }
 
-// budgets returns budgets called cards with these rules.
+// budgets returns budgets called cards with these rules, which are in force from then on.
 func budgets(t *testing.T, l ledger.Ledger, rules ...spend.Rule) *spend.Budgets {
 	t.Helper()
-	b, err := spend.New(t.Context(), l, spend.Budget{Name: "cards", Currency: "EUR", Rules: rules}, &spend.Options{KeepIDs: 90 * day})
+	return revised(t, l, spend.Budget{Name: "cards", Currency: "EUR", Rules: rules}, &spend.Options{KeepIDs: 90 * day})
+}
+
+// revised returns budgets with rules in a new revision, unless they are the newest.
+func revised(t *testing.T, l ledger.Ledger, b spend.Budget, o *spend.Options) *spend.Budgets {
+	t.Helper()
+	b.Retired = []string{"ever", "each", "leaky", "slow", "l", "old", "net", "lifetime"}
+	if newest, err := l.Revisions(t.Context(), b.Name, 0, 1); err != nil {
+		t.Fatal(err)
+	} else if len(newest) > 0 {
+		b.Revision = newest[0].Revision
+	}
+	budgets, err := spend.New(t.Context(), l, b, o)
+	if errors.Is(err, spend.ErrBudget) {
+		b.Revision++
+		budgets, err = spend.New(t.Context(), l, b, o)
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	return b
+	return budgets
 }
 
-// approve returns a function that takes the answer to a request, and fails the test unless the request
-// was approved.
+// approve returns a function that takes the answer to a request, and fails the test unless the
+// request was approved.
 func approve(t *testing.T) func(spend.Decision, error) spend.Decision {
 	return func(d spend.Decision, err error) spend.Decision {
 		t.Helper()

@@ -23,6 +23,9 @@ type Decision struct {
 	// Declines has every rule that refused, in every account: in the order of the accounts, and of
 	// their rules, after a freeze.
 	Declines []Decline `json:"declines,omitempty"`
+	// Shadow has the rules with [Rule.Shadow] that would have refused, with their figures after the
+	// decision. Money that is taken in any case has those that would have refused otherwise.
+	Shadow []Usage `json:"shadow,omitempty"`
 	// Remaining has every rule of every account concerned, after the decision. If only the ledger's
 	// entries can tell a GrowsAt, it is zero, and so beside open holds and beside an own limit with
 	// an end; see [Budgets.Remaining]. A rule with [Rule.Per] has the figures of the request's
@@ -108,6 +111,9 @@ func newDecision(a *decide.Answer) Decision {
 	}
 	if d.Declines = newDeclines(a); a.Before != nil {
 		d.Declines = newDeclines(a.Before)
+	}
+	for _, i := range a.Shadow {
+		d.Shadow = append(d.Shadow, d.Remaining[i])
 	}
 	for _, x := range a.Crossed {
 		d.Crossed = append(d.Crossed, Crossing{d.Remaining[x.Usage], x.Share})

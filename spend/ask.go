@@ -14,7 +14,7 @@ import (
 func (b *Budgets) AbleToAccept(ctx context.Context, r Request) (_ Decision, err error) {
 	c := b.begin(ctx, "able_to_accept")
 	defer c.end(&err)
-	act, err := b.newCharge(figures.KindSpend, r)
+	act, err := b.newCharge(c.ctx, figures.KindSpend, r)
 	if err != nil {
 		return Decision{}, err
 	}
@@ -55,7 +55,8 @@ func (b *Budgets) Remaining(ctx context.Context, account string) (_ []Usage, err
 //   - A spend, a hold, or the end of a hold is not as the entries tell, or is missing.
 //   - A request that an entry names is missing, although it is younger than [Options.KeepIDs],
 //     which must not be longer than that of a process that prunes.
-//   - The row of the account, a request or a spend does not match its checksum.
+//   - The row of the account, a request, a spend or a revision of the rules does not match its
+//     checksum, or a revision before the newest is missing.
 //
 // Verify reads pages of some hundred entries, each as of its own time, so others decide on the
 // account meanwhile. It remembers some hundred bytes of each spend, of up to 262,144 of them: then
@@ -72,7 +73,10 @@ func (b *Budgets) Verify(ctx context.Context, account string) (err error) {
 	if err != nil {
 		return err
 	}
-	return b.decider.Verify(c.ctx, b.main, key)
+	if err := b.verifyRules(c.ctx); err != nil {
+		return err
+	}
+	return b.decider.Verify(c.ctx, key)
 }
 
 // VerifyAll is [Budgets.Verify] of all accounts of the main budget, in the byte order of their
@@ -82,6 +86,9 @@ func (b *Budgets) Verify(ctx context.Context, account string) (err error) {
 func (b *Budgets) VerifyAll(ctx context.Context) (accounts int, err error) {
 	c := b.begin(ctx, "verify_all")
 	defer c.end(&err)
+	if err := b.verifyRules(c.ctx); err != nil {
+		return 0, err
+	}
 	if l, ok := b.decider.Ledger.(ledger.StrayFinder); ok {
 		if err := l.Strays(c.ctx); err != nil {
 			return 0, err
@@ -91,10 +98,20 @@ func (b *Budgets) VerifyAll(ctx context.Context) (accounts int, err error) {
 		if err != nil {
 			return accounts, err
 		}
-		if err := b.decider.Verify(c.ctx, b.main, key); err != nil {
+		if err := b.decider.Verify(c.ctx, key); err != nil {
 			return accounts, fmt.Errorf("account %q: %w", accountOf(key).Name, err)
 		}
 		accounts++
 	}
 	return accounts, nil
+}
+
+// verifyRules proves all revisions of the rules.
+func (b *Budgets) verifyRules(ctx context.Context) error {
+	for _, err := range b.decider.Revisions(ctx, b.main.Name) {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"slices"
 	"strings"
@@ -28,10 +29,15 @@ const (
 // Budget is a name, a currency and rules. A spend on one of its accounts needs
 // the agreement of every rule.
 //
-// Each process passes its rules to [New], so rules can change at any time. A
-// changed amount never resets the used amount. A rule that is new, or that has
-// another window or filter, counts the entries that the ledger already holds; a
-// [Leaky] rule starts empty instead.
+// The ledger keeps the rules, in revisions. [New] and [Budgets.SetRules] store a
+// revision, and every process decides by the newest one. A changed amount never
+// resets the used amount. A rule that is new, or that has another window or filter,
+// counts the entries that the ledger already holds; a [Leaky] rule starts empty
+// instead. The figures of a rule that no plan has any more go at the next decision
+// on an account.
+//
+// The ledger keeps the form that MarshalJSON writes, so a budget that has no such
+// form is [ErrBudget].
 //
 // The currency of a budget may have a scale, as in USD:8 for prices of tokens:
 // see [Money]. The budget then counts in that unit, and its rules and requests may
@@ -48,14 +54,20 @@ type Budget struct {
 	// in plans, all count money or all count spends, because an account's own limit holds by that
 	// name.
 	Plans map[string][]Rule
+	// Revision is the number of these rules, from 0 to 2^53. Raise it with each change of a
+	// budget. It may skip numbers.
+	Revision int64
+	// Retired are the names of [Lifetime] and [Leaky] rules that the revision before has, and that
+	// this one lacks or has with another filter. Their used amounts go, which makes room. Take the
+	// names out again with the next revision: one that stays also retires a rule that returns.
+	Retired []string
 }
 
-// Options adjust [New]. A nil *Options means all defaults.
+// Options adjust [New] and [Open]. A nil *Options means all defaults.
 type Options struct {
-	// Budgets are further budgets in the same ledger, for instance those of a team and a company
-	// beside the budget of a card. [Request.Also] can name their accounts, and
-	// [Budgets.ForBudget] the budgets. List every budget to which earlier spends were charged:
-	// otherwise a capture, void or refund of such a spend fails.
+	// Budgets are further budgets to store in the same ledger, for instance those of a team and a
+	// company beside the budget of a card. [Request.Also] can name the accounts of every budget
+	// that the ledger has, and [Budgets.ForBudget] the budgets.
 	Budgets []Budget
 	// HoldTTL is the lifetime of a hold whose request sets no TTL, from a
 	// microsecond to KeepIDs; 0 means [DefaultHoldTTL].
@@ -67,63 +79,104 @@ type Options struct {
 	KeepIDs time.Duration
 	// Hooks are called for the calls of the Budgets, in this order.
 	Hooks []Hooks
+	// Logger hears of rules with which New began and by which it does not decide; nil is silent.
+	Logger *slog.Logger
 }
 
-// Budgets decides spends against a [Budget] and the further budgets of
-// [Options]. Any number of goroutines may use it at once, and any number of
-// processes may share its ledger.
+// Budgets decides spends against a [Budget] and the further budgets of its ledger. Any number of
+// goroutines may use it at once, and any number of processes may share its ledger.
 type Budgets struct {
 	decider decide.Decider
-	main    *decide.Budget
-	units   map[string]string // currencies of the budgets, with their scales, by ISO code
+	main    *decide.Budget // as it was when the program began; name and currency never change
 	hooks   []Hooks
 }
 
-// New returns Budgets that decide spends against main and keep them in l. New
-// does not call l. o may be nil. A mistake in a budget or an option is
-// [ErrBudget], and a nil ledger is [store.ErrClosed].
-func New(_ context.Context, l ledger.Ledger, main Budget, o *Options) (*Budgets, error) {
-	if o == nil {
-		o = &Options{}
+// New returns Budgets that decide spends against main and keep them in l. It stores the rules of
+// main, and of [Options.Budgets], if their revision is higher than that in l. If it is lower, the
+// newer rules of l hold, and also those that [Budgets.SetRules] holds: the Logger hears of that.
+// The same revision with other rules is [ErrBudget]; see SetRules for more of its errors. Rules
+// that are stored already need no right to write.
+//
+// While l is out of reach, New returns its error, [store.ErrUnavailable]: call it again. Call New
+// outside of transactions of your own: a new revision that is not committed holds up every other
+// New that stores one.
+//
+// o may be nil. A mistake in a budget or an option is [ErrBudget], and a nil ledger is
+// [store.ErrClosed].
+func New(ctx context.Context, l ledger.Ledger, main Budget, o *Options) (*Budgets, error) {
+	o = cmp.Or(o, new(Options))
+	b, err := begin(l, o)
+	if err != nil {
+		return nil, err
 	}
+	var all []*decide.Budget
+	for _, budget := range append([]Budget{main}, o.Budgets...) {
+		checked, err := budget.declared()
+		if err != nil {
+			return nil, err
+		}
+		for _, other := range all {
+			switch {
+			case other.Name == checked.Name:
+				return nil, fmt.Errorf("spend: %w: two budgets are called %q", ErrBudget, checked.Name)
+			case other.Currency != checked.Currency && money.ISO(other.Currency) == money.ISO(checked.Currency):
+				return nil, fmt.Errorf("spend: %w: budgets count in %s and in %s; one request may be charged to both, "+
+					"so give them one scale", ErrBudget, other.Currency, checked.Currency)
+			}
+		}
+		all = append(all, checked)
+	}
+	b.main = all[0]
+	for _, budget := range all {
+		if err := b.start(ctx, budget, o.Logger); err != nil {
+			return nil, err
+		}
+	}
+	return b, nil
+}
+
+// start declares the rules of a budget with which a program starts.
+func (b *Budgets) start(ctx context.Context, budget *decide.Budget, log *slog.Logger) error {
+	differs, err := b.decider.Declare(ctx, &decide.Declaration{Budget: budget, By: "New", Starts: true})
+	if err == nil && differs != "" && log != nil {
+		log.WarnContext(ctx, "the ledger has other rules than the program, and they hold",
+			"budget", budget.Name, "revision", budget.Revision, "difference", differs)
+	}
+	return err
+}
+
+// Open returns Budgets that decide spends against the budget of that name, by the rules that l has.
+// Commands use it, and programs whose rules come from elsewhere. An unknown name is [ErrRequest].
+// Options.Budgets must be empty. Other errors are those of [New].
+func Open(ctx context.Context, l ledger.Ledger, name string, o *Options) (*Budgets, error) {
+	o = cmp.Or(o, new(Options))
+	if len(o.Budgets) > 0 {
+		return nil, fmt.Errorf("spend: %w: Open takes the rules of the ledger, and Options.Budgets has others", ErrBudget)
+	}
+	b, err := begin(l, o)
+	if err == nil {
+		b.main, err = b.decider.Find(ctx, name)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return b, nil
+}
+
+// begin returns Budgets without a budget.
+func begin(l ledger.Ledger, o *Options) (*Budgets, error) {
 	if l == nil {
 		return nil, fmt.Errorf("spend: %w: the ledger is nil", store.ErrClosed)
 	}
-	d := decide.Decider{
-		Ledger: l, Budgets: make(map[string]*decide.Budget), HoldTTL: cmp.Or(o.HoldTTL, DefaultHoldTTL), KeepIDs: cmp.Or(o.KeepIDs, DefaultKeepIDs),
-		Holds: len(o.Hooks) > 0,
-	}
+	d := decide.New(decide.Decider{
+		Ledger: l, Rules: &decide.Rulebook{Parse: parsed, Difference: difference},
+		HoldTTL: cmp.Or(o.HoldTTL, DefaultHoldTTL), KeepIDs: cmp.Or(o.KeepIDs, DefaultKeepIDs), Holds: len(o.Hooks) > 0,
+	})
 	if d.HoldTTL < time.Microsecond || d.KeepIDs < d.HoldTTL || d.KeepIDs > maxWindow {
 		return nil, fmt.Errorf("spend: %w: HoldTTL is %v and KeepIDs is %v; "+
 			"both must be positive and at most 100 years, and KeepIDs at least HoldTTL", ErrBudget, d.HoldTTL, d.KeepIDs)
 	}
-	b := &Budgets{decider: d, units: make(map[string]string), hooks: slices.Clone(o.Hooks)}
-	for _, budget := range append([]Budget{main}, o.Budgets...) {
-		if err := b.add(budget); err != nil {
-			return nil, err
-		}
-	}
-	b.main = d.Budgets[main.Name]
-	return b, nil
-}
-
-// add adds a budget, if it has no mistakes and fits the others.
-func (b *Budgets) add(budget Budget) error {
-	checked, err := budget.check()
-	if err != nil {
-		return err
-	}
-	if b.decider.Budgets[budget.Name] != nil {
-		return fmt.Errorf("spend: %w: two budgets are called %q", ErrBudget, budget.Name)
-	}
-	b.decider.Budgets[budget.Name] = checked
-	iso := money.ISO(budget.Currency)
-	if unit, known := b.units[iso]; known && unit != budget.Currency {
-		return fmt.Errorf("spend: %w: budgets count in %s and in %s; one request may be charged to both, "+
-			"so give them one scale", ErrBudget, unit, budget.Currency)
-	}
-	b.units[iso] = budget.Currency
-	return nil
+	return &Budgets{decider: d, hooks: slices.Clone(o.Hooks)}, nil
 }
 
 // check returns the budget if it has no mistakes. Otherwise the error is a [*BudgetError].
@@ -137,7 +190,12 @@ func (b Budget) check() (*decide.Budget, error) {
 	if _, ok := MinorUnits(b.Currency); !ok {
 		return bad(notCurrency(b.Currency), "currency")
 	}
-	checked := &decide.Budget{Name: b.Name, Currency: b.Currency, Plans: make(map[string]*decide.Plan)}
+	if err := b.checkRevision(); err != nil {
+		return bad(err)
+	}
+	checked := &decide.Budget{
+		Name: b.Name, Currency: b.Currency, Revision: b.Revision, Plans: make(map[string]*decide.Plan), Retired: slices.Clone(b.Retired),
+	}
 	plan, err := b.plan(b.Rules)
 	if err != nil {
 		return bad(err, "rules")
@@ -159,6 +217,19 @@ func (b Budget) check() (*decide.Budget, error) {
 		checked.Plans[name] = plan
 	}
 	return checked, nil
+}
+
+// checkRevision returns a mistake in the number of the revision, or in what it retires.
+func (b *Budget) checkRevision() error {
+	if b.Revision < 0 || b.Revision > store.MaxAmount {
+		return strictjson.At(fmt.Errorf("revision %d must be from 0 to 2^53", b.Revision), "revision")
+	}
+	for i, name := range b.Retired {
+		if !validName(name) {
+			return strictjson.At(errors.New("the name of a rule must be 1 to 64 bytes of UTF-8 without control characters"), "retired", i)
+		}
+	}
+	return nil
 }
 
 // sameUnits returns an error if a rule of the plan counts spends, and one of the same name in
@@ -202,10 +273,10 @@ func (b *Budget) plan(rules []Rule) (*decide.Plan, error) {
 // inUnit returns the amount in the scale of the budgets in its currency. A number without a
 // currency, and an amount in a currency that no budget has, stay as they are.
 func (b *Budgets) inUnit(m Money) (Money, error) {
-	switch unit, known := b.units[money.ISO(m.Currency)]; {
+	switch unit := b.decider.Rules.Unit(b.main, m.Currency); {
 	case unit == m.Currency: // also a number, for which there is no unit
 		return m, nil
-	case known:
+	case unit != "":
 		return m.In(unit)
 	}
 	if _, ok := MinorUnits(m.Currency); !ok {
@@ -215,11 +286,12 @@ func (b *Budgets) inUnit(m Money) (Money, error) {
 }
 
 // ForBudget returns Budgets whose accounts are those of the named budget, which
-// is the main budget of [New] or one of [Options.Budgets]. Use it to charge or
-// to read an account of such a budget directly. The ledger is shared. An unknown
-// name is [ErrRequest].
-func (b *Budgets) ForBudget(name string) (*Budgets, error) {
-	budget, err := b.decider.Find(name)
+// is one of those in the ledger. Use it to charge or to read an account of such a
+// budget directly. The ledger is shared. An unknown name is [ErrRequest].
+func (b *Budgets) ForBudget(ctx context.Context, name string) (_ *Budgets, err error) {
+	c := b.begin(ctx, "for_budget")
+	defer c.end(&err)
+	budget, err := b.decider.Find(c.ctx, name)
 	if err != nil {
 		return nil, err
 	}
@@ -233,9 +305,12 @@ func (b *Budgets) ForBudget(name string) (*Budgets, error) {
 // return: a spend then commits or rolls back together with your rows.
 func (b *Budgets) With(l ledger.Ledger) *Budgets {
 	other := *b
-	other.decider.Ledger = l
+	other.decider = b.decider.With(l)
 	return &other
 }
+
+// Currency returns the currency of the main budget, with its scale.
+func (b *Budgets) Currency() string { return b.main.Currency }
 
 // keyOf checks the name of an account of a budget and returns the account's key in the
 // ledger. The error does not contain the name, which may be personal data.

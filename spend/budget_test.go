@@ -103,7 +103,8 @@ func TestBadBudgets(t *testing.T) {
 	}
 }
 
-// TestLeakyInPlan: a budget with a Leaky rule in a plan takes no amount that a bucket cannot count.
+// TestLeakyInPlan: an account whose plan has a Leaky rule takes no amount that a bucket cannot
+// count.
 func TestLeakyInPlan(t *testing.T) {
 	large := spend.Money{Minor: store.MaxAmount + 1, Currency: "EUR"}
 	for name, plan := range map[string]spend.Rule{"leaky": spend.Leaky("r", spend.Money{Minor: 1, Currency: "EUR"}, time.Hour), "lifetime": spend.Lifetime("r", large)} {
@@ -113,6 +114,7 @@ func TestLeakyInPlan(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		approve(t)(b.SetPlan(t.Context(), spend.PlanRequest{ID: "p", Account: "a", Plan: "p"}))
 		_, err = b.Charge(t.Context(), spend.Request{ID: "1", Account: "a", Amount: large})
 		if refused := errors.Is(err, spend.ErrAmount); refused != (name == "leaky") {
 			t.Errorf("a plan with a %s rule: %v", name, err)

@@ -23,6 +23,8 @@ import (
 type budgetJSON struct {
 	Budget   text                  `json:"budget"`
 	Currency text                  `json:"currency"`
+	Revision number                `json:"revision,omitempty"`
+	Retired  []text                `json:"retired,omitempty"`
 	Rules    []ruleJSON            `json:"rules"`
 	Plans    map[string][]ruleJSON `json:"plans,omitempty"`
 }
@@ -53,6 +55,7 @@ type ruleJSON struct {
 	CountsDeclines bool             `json:"counts_declines,omitempty"`
 	CountsVoids    bool             `json:"counts_voids,omitempty"`
 	Thresholds     []number         `json:"thresholds,omitempty"`
+	Shadow         bool             `json:"shadow,omitempty"`
 }
 
 type boundsJSON struct {
@@ -105,19 +108,15 @@ var periods = []string{Day: "day", Week: "week", Month: "month", Year: "year"}
 const withoutZero = "15:04:05.999999"
 
 // MarshalJSON writes the budget in the form that docs/budget.schema.json describes, which
-// UnmarshalJSON reads: the same name, currency, rules and plans. A budget with mistakes is
-// [ErrBudget]. So is one that has no such form, because the zone of a rule has no name, or a rule
-// filters by one tag or bound several times.
+// UnmarshalJSON reads: the same name, currency, revision, rules and plans. A budget with mistakes
+// is [ErrBudget]. So is one that has no such form, because the zone of a rule has no name, or a
+// rule filters by one tag or bound several times.
 func (b Budget) MarshalJSON() ([]byte, error) {
 	checked, err := b.check()
 	if err != nil {
 		return nil, err
 	}
-	out := budgetJSON{Budget: text(b.Name), Currency: text(b.Currency), Rules: planJSON(checked.Plans[""]), Plans: make(map[string][]ruleJSON)}
-	for name := range b.Plans {
-		out.Plans[name] = planJSON(checked.Plans[name])
-	}
-	written, err := json.Marshal(out)
+	written, err := json.Marshal(newBudgetJSON(checked))
 	if err != nil {
 		return nil, err
 	}
@@ -144,6 +143,25 @@ func (b Budget) MarshalJSON() ([]byte, error) {
 	return written, nil
 }
 
+// newBudgetJSON returns the form of a budget that has no mistakes.
+func newBudgetJSON(b *decide.Budget) budgetJSON {
+	out := budgetJSON{Budget: text(b.Name), Currency: text(b.Currency), Plans: make(map[string][]ruleJSON)}
+	if b.Revision != 0 {
+		out.Revision = number(strconv.FormatInt(b.Revision, 10))
+	}
+	for _, name := range b.Retired {
+		out.Retired = append(out.Retired, text(name))
+	}
+	for name, plan := range b.Plans {
+		if name == "" {
+			out.Rules = planJSON(plan)
+		} else {
+			out.Plans[name] = planJSON(plan)
+		}
+	}
+	return out
+}
+
 // planJSON returns the form of the rules of a plan.
 func planJSON(plan *decide.Plan) (list []ruleJSON) {
 	for i := range plan.Rules {
@@ -154,7 +172,7 @@ func planJSON(plan *decide.Plan) (list []ruleJSON) {
 
 // newRuleJSON returns the form of a rule that has no mistakes.
 func newRuleJSON(r *figures.Rule) ruleJSON {
-	j := ruleJSON{Name: text(r.Name), Per: text(r.Per), CountsCredits: r.Credits, CountsDeclines: r.Declines, CountsVoids: r.Voids}
+	j := ruleJSON{Name: text(r.Name), Per: text(r.Per), CountsCredits: r.Credits, CountsDeclines: r.Declines, CountsVoids: r.Voids, Shadow: r.Shadow}
 	for _, n := range r.Thresholds {
 		j.Thresholds = append(j.Thresholds, number(strconv.Itoa(n)))
 	}
@@ -194,7 +212,7 @@ func newRuleJSON(r *figures.Rule) ruleJSON {
 }
 
 func (j *ruleJSON) setPeriod(r *figures.Rule) {
-	j.Period, j.Zone = text(periods[r.Period]), text(r.Zone.String())
+	j.Period, j.Zone = text(periods[r.Period]), text(zoneName(r.Zone))
 	if r.Anchor.Week != figures.Midnight.Week {
 		j.WeekStarts = text(strings.ToLower(r.Anchor.Week.String()))
 	}
@@ -230,6 +248,14 @@ func readBudget(raw []byte) (b Budget, err error) {
 	b.Name, b.Currency = string(j.Budget), string(j.Currency)
 	if _, ok := MinorUnits(b.Currency); !ok {
 		return b, strictjson.At(notCurrency(b.Currency), "currency")
+	}
+	if j.Revision != "" {
+		if b.Revision, err = strconv.ParseInt(string(j.Revision), 10, 64); err != nil {
+			return b, strictjson.At(fmt.Errorf("%.40q is no whole number from 0 to 2^53", j.Revision), "revision")
+		}
+	}
+	for _, name := range j.Retired {
+		b.Retired = append(b.Retired, string(name))
 	}
 	if j.Rules == nil {
 		return b, errors.New("rules are missing; a budget has a list of them")
@@ -383,7 +409,7 @@ func (p *ruleReader) rule() Rule {
 	if p.Per != "" {
 		rule = rule.Per(string(p.Per))
 	}
-	rule.spec.Credits, rule.spec.Declines, rule.spec.Voids = p.CountsCredits, p.CountsDeclines, p.CountsVoids
+	rule.spec.Credits, rule.spec.Declines, rule.spec.Voids, rule.spec.Shadow = p.CountsCredits, p.CountsDeclines, p.CountsVoids, p.Shadow
 	var percent []int
 	for i, s := range p.Thresholds {
 		percent = append(percent, p.whole(s, "whole number of percent, from 1 to 100", "thresholds", i))
@@ -459,7 +485,45 @@ func (p *ruleReader) period() figures.Period {
 	return figures.Period(max(i, 0)) //nolint:gosec // an index of a short list
 }
 
+// zoneName returns the name by which a reader finds a zone, or the offset of a zone that has none
+// and never changes it.
+func zoneName(zone *time.Location) string {
+	year := time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
+	_, offset := year.In(zone).Zone()
+	if start, end := year.In(zone).ZoneBounds(); !start.IsZero() || !end.IsZero() || zone == time.Local {
+		return zone.String()
+	}
+	if named, err := time.LoadLocation(zone.String()); err == nil && zone.String() != "" {
+		if _, same := year.In(named).Zone(); same == offset && named != time.Local {
+			return zone.String()
+		}
+	}
+	sign := "+"
+	if offset < 0 {
+		sign, offset = "-", -offset
+	}
+	format := "15:04"
+	if offset%60 != 0 {
+		format = time.TimeOnly
+	}
+	return sign + time.Time{}.Add(time.Duration(offset)*time.Second).Format(format)
+}
+
 func (p *ruleReader) zone() *time.Location {
+	if s := string(p.Zone); s != "" && strings.Contains("+-", s[:1]) {
+		at, err := time.Parse("15:04", s[1:])
+		if err != nil {
+			at, err = time.Parse(time.TimeOnly, s[1:])
+		}
+		if err != nil {
+			p.fail(fmt.Errorf("%.40q is no offset from UTC like +05:30", s), "zone")
+		}
+		offset := at.Hour()*3600 + at.Minute()*60 + at.Second()
+		if s[0] == '-' {
+			offset = -offset
+		}
+		return time.FixedZone(s, offset)
+	}
 	zone, err := time.LoadLocation(string(p.Zone))
 	if err != nil || p.Zone == "Local" { // which differs between machines
 		p.fail(fmt.Errorf("%.60q is unknown; write it like Europe/Berlin", p.Zone), "zone")

@@ -26,11 +26,10 @@ type Answer struct {
 //
 // A ledger decides the requests in one transaction, which costs less than one for each. If they are
 // more than its batch size, it takes several transactions. If another transaction holds a row of a
-// request, or if [Request.Also] has an account by a name of before, the request may be decided after
-// the others. If a transaction fails,
-// each of its requests has the error, such as [github.com/brimgo/brim/store.ErrUnknownOutcome];
-// requests with mistakes keep their own error. Send the failed requests again: the ledger replays
-// those that were decided.
+// request, or if [Request.Also] has an account by a name of before, the request may be decided
+// after the others. If a transaction fails, each of its requests has the error, such as
+// [github.com/brimgo/brim/store.ErrUnknownOutcome]; requests with mistakes keep their own error.
+// Send the failed requests again: the ledger replays those that were decided.
 func (b *Budgets) ChargeAll(ctx context.Context, requests []Request) []Answer {
 	return b.sendAll(ctx, "charge_all", figures.KindSpend, requests)
 }
@@ -49,7 +48,7 @@ func (b *Budgets) sendAll(ctx context.Context, method, kind string, requests []R
 	var acts []*decide.Action
 	var at []int // in requests
 	for i, r := range requests {
-		act, err := b.charging(kind, r, nil)
+		act, err := b.charging(c.ctx, kind, r, nil)
 		if err != nil {
 			answers[i].Err, first = err, cmp.Or(first, err)
 			continue

@@ -100,38 +100,38 @@ func TestZones(t *testing.T) {
 		return budgets(t, l, spend.Calendar("day", cents(1000), spend.Day, zone))
 	}
 	const hour = 3600
-	utc, renamed := in(time.FixedZone("Zone", 0)), in(time.FixedZone("Elsewhere", 0))
-	west, east := in(time.FixedZone("Zone", -5*hour)), in(time.FixedZone("Zone", 5*hour))
+	utc, renamed := time.UTC, time.FixedZone("Elsewhere", 0)
+	west, east := time.FixedZone("Zone", -5*hour), time.FixedZone("Zone", 5*hour)
 	at := func(h int) { l.now = time.Date(2026, 3, 1, h, 0, 0, 0, time.UTC) }
 	at(12)
-	charge(t, utc, "1", 1)
+	charge(t, in(utc), "1", 1)
 	at(20)
-	charge(t, renamed, "2", 10) // the 2nd of March in the east
+	charge(t, in(renamed), "2", 10) // the 2nd of March in the east
 	at(27)
-	charge(t, utc, "3", 100) // still the 1st of March in the west
+	charge(t, in(utc), "3", 100) // still the 1st of March in the west
 	for range 2 {
-		figures(t, utc, "a", 100, 0)
-		figures(t, renamed, "a", 100, 0)
-		figures(t, west, "a", 111, 0)
-		figures(t, east, "a", 110, 0)
+		figures(t, in(utc), "a", 100, 0)
+		figures(t, in(renamed), "a", 100, 0)
+		figures(t, in(west), "a", 111, 0)
+		figures(t, in(east), "a", 110, 0)
 	}
 	// Decisions move the stored period back, and forward only when a day begins: nobody gets the
 	// limit once more because the zone has changed.
 	for i, c := range []struct {
-		in   *spend.Budgets
+		zone *time.Location
 		used int64
 	}{{renamed, 100}, {east, 110}, {utc, 110}, {west, 111}, {renamed, 111}, {east, 111}} {
-		figures(t, c.in, "a", c.used+int64(i), 0)
-		charge(t, c.in, fmt.Sprint("z", i), 1)
-		figures(t, c.in, "a", c.used+int64(i)+1, 0)
-		sound(t, c.in)
+		figures(t, in(c.zone), "a", c.used+int64(i), 0)
+		charge(t, in(c.zone), fmt.Sprint("z", i), 1)
+		figures(t, in(c.zone), "a", c.used+int64(i)+1, 0)
+		sound(t, in(c.zone))
 	}
 	at(24 + 20) // the 3rd of March in the east; the day that began in UTC has not ended
-	figures(t, utc, "a", 117, 0)
-	figures(t, east, "a", 117, 0)
+	figures(t, in(utc), "a", 117, 0)
+	figures(t, in(east), "a", 117, 0)
 	at(24 + 30) // the 3rd of March in UTC and in the west
-	figures(t, utc, "a", 0, 0)
-	figures(t, west, "a", 0, 0)
+	figures(t, in(utc), "a", 0, 0)
+	figures(t, in(west), "a", 0, 0)
 }
 
 // TestZonesOfPlans: plans that count days in different zones do not give an account the limit once

@@ -20,6 +20,13 @@
 // late. [Budgets.Record] notes money that has been spent already, [Budgets.Credit] money that came
 // in, and [Budgets.AbleToAccept] asks without spending.
 //
+// # Rules
+//
+// The ledger keeps the rules of a budget, in revisions, and every process decides by the newest
+// one. [New] stores the rules with which a program starts, if their revision is higher, and
+// [Budgets.SetRules] changes them while programs run. [Rule.Shadow] tries a rule on live traffic,
+// and [Budgets.Backtest] on the past.
+//
 // # Exactly once
 //
 // Every request has an ID that is unique in the ledger. The same ID with the same request
@@ -47,5 +54,5 @@
 //
 // Holds that are captured or voided, and idempotency by ID, follow the documentation of
 // TigerBeetle on two-phase transfers. Windows follow the spending limits in the APIs of the card
-// issuers Stripe, Lithic and Marqeta; docs/spend.md compares them.
+// issuers Stripe, Lithic and Marqeta; docs/spend-rules.md compares them.
 package spend

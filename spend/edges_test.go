@@ -27,14 +27,19 @@ func TestPeriodBoundaries(t *testing.T) {
 		{"by budgets that have the rule from midnight on", false, true},
 	} {
 		l := newTestLedger(t)
-		newer := budgets(t, l, daily, single)
-		process := map[bool]*spend.Budgets{false: budgets(t, l, single), true: newer}
-		charge(t, process[c.before], "noon", 1)
+		process := func(has bool) *spend.Budgets {
+			if has {
+				return budgets(t, l, daily, single)
+			}
+			return budgets(t, l, single)
+		}
+		charge(t, process(c.before), "noon", 1)
 		l.now = midnight.Add(-time.Microsecond)
-		charge(t, process[c.before], "last", 10)
+		charge(t, process(c.before), "last", 10)
 		l.now = midnight
-		charge(t, process[c.from], "first", 100)
+		charge(t, process(c.from), "first", 100)
 		l.now = midnight.Add(11 * time.Hour)
+		newer := process(true)
 		for _, when := range []string{"at first", "after a decision"} {
 			if got := used(t, newer); got != 100 {
 				t.Errorf("%s, %s: %d cents are used on the second day, want 100", c.name, when, got)
@@ -106,20 +111,17 @@ func TestLeakWithoutLimit(t *testing.T) {
 
 // TestLifetimeKeepsSums: Prune removes the entries that a Lifetime rule has counted, and keeps
 // those that it has yet to count. The rule goes on from its sums, and Verify from those of the
-// removed entries, if the process that has pruned knows the rule, and else from those that the rule
-// had then.
+// removed entries.
 func TestLifetimeKeepsSums(t *testing.T) {
-	ever, window := spend.Lifetime("ever", cents(100)).CountsCredits(), spend.Rolling("window", cents(1000), day)
+	ever := spend.Lifetime("ever", cents(100)).CountsCredits()
 	for name, c := range map[string]struct {
 		rule   spend.Rule
 		pruned []spend.Rule
-		then   []spend.Rule // the process with these charges before Prune
+		then   []spend.Rule // by which a charge is decided before Prune
 		left   int
 	}{
 		"the rule is known":           {ever, []spend.Rule{ever}, nil, 2},
 		"for each value":              {ever.Per("merchant"), []spend.Rule{ever.Per("merchant")}, nil, 2},
-		"the rule is unknown":         {ever, []spend.Rule{window}, nil, 2},
-		"an entry is to be counted":   {ever, []spend.Rule{window}, []spend.Rule{window}, 3},
 		"a new rule has not counted":  {ever, []spend.Rule{ever, spend.Lifetime("new", cents(1))}, nil, 4},
 		"a new rule has counted them": {ever, []spend.Rule{ever, spend.Lifetime("new", cents(100))}, []spend.Rule{ever, spend.Lifetime("new", cents(100))}, 3},
 	} {
@@ -157,20 +159,31 @@ func TestLifetimeKeepsSums(t *testing.T) {
 	}
 }
 
-// TestLifetimeIsKept: an account keeps the sums of a Lifetime rule, although another process has
-// decided long after the rule, and has pruned.
+// TestLifetimeIsKept: an account keeps the sums of a Lifetime rule of another plan, although it was
+// pruned under its own.
 func TestLifetimeIsKept(t *testing.T) {
 	l := newTestLedger(t)
 	window := spend.Rolling("window", cents(100), day)
-	knows, prunes := budgets(t, l, spend.Lifetime("ever", cents(1000)), window), budgets(t, l, window)
-	charge(t, knows, "1", 60)
-	l.now = l.now.Add(200 * day)
-	charge(t, prunes, "2", 60)
-	prune(t, prunes)
-	if got := used(t, knows); got != 120 {
+	b := revised(t, l, spend.Budget{
+		Name: "cards", Currency: "EUR", Rules: []spend.Rule{window}, Plans: map[string][]spend.Rule{"p": {spend.Lifetime("ever", cents(1000)), window}},
+	}, nil)
+	plan := func(id, name string) {
+		approve(t)(b.SetPlan(t.Context(), spend.PlanRequest{ID: id, Account: "a", Plan: name}))
+	}
+	plan("to", "p")
+	charge(t, b, "1", 60)
+	plan("fro", "")
+	l.now = l.now.Add(250 * day)
+	charge(t, b, "2", 60)
+	prune(t, b)
+	if left := l.entries(t); len(left) != 1 {
+		t.Errorf("%d entries are left, want 1", len(left))
+	}
+	plan("back", "p")
+	if got := used(t, b); got != 120 {
 		t.Errorf("%d cents are used, want 120", got)
 	}
-	sound(t, knows)
+	sound(t, b)
 }
 
 // TestOneRuleInTwoScales: budgets that share a rule convert its amounts each for itself.

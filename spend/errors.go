@@ -11,10 +11,12 @@ import (
 
 // Errors of the caller. Nothing has changed. The ID of the request is still free, except after
 // ErrIDReused. Match the errors with [errors.Is]. A decline is not an error. The errors of a ledger
-// are those of package store: ErrUnavailable, ErrUnknownOutcome, ErrCorrupt and ErrClosed.
+// are those of package store: ErrUnavailable, ErrUnknownOutcome, ErrMisconfigured, ErrCorrupt and
+// ErrClosed.
 var (
-	// ErrBudget is a mistake in a budget, a rule or an option, which [New] returns, or a limit that
-	// the budget does not allow; see [Budgets.SetLimits].
+	// ErrBudget is a mistake in a budget, a rule or an option, rules that cannot take the place of
+	// those in the ledger, a plan that the budget lacks, or a limit that it does not allow; see
+	// [New], [Budgets.SetRules], [Budgets.SetPlan] and [Budgets.SetLimits].
 	ErrBudget = decide.ErrBudget
 	// ErrRequest is a mistake in the ID, account, tags, date, TTL or reason of a request, or in the
 	// name of a budget.

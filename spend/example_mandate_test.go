@@ -11,8 +11,8 @@ import (
 )
 
 // An agent pays for calls of APIs by x402. Its mandate allows 0.10 for a payment and 0.25 for the
-// session, and all sessions of the payer together may spend 10.00 a day. Amounts are in the units of
-// the token, millionths of a dollar.
+// session, and all sessions of the payer together may spend 10.00 a day. Amounts are in the units
+// of the token, millionths of a dollar.
 func Example_mandate() {
 	now := time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
 	l := memledger.New(&memledger.Options{Clock: func() time.Time { return now }}) // leave the clock out for that of the machine

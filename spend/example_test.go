@@ -36,6 +36,33 @@ func newCards() *spend.Budgets {
 	return cards
 }
 
+// A payment is authorized, and captured when the merchant presents.
+func ExampleBudgets_Authorize() {
+	ctx, cards := context.Background(), newCards()
+	pay := func(id, amount string) error {
+		d, err := cards.Authorize(ctx, spend.Request{ID: id, Account: "card:7", Amount: eur(amount)})
+		if err != nil { // nothing is approved: send the same request again
+			return err
+		}
+		for _, x := range d.Declines { // every rule that refused
+			fmt.Printf("%s: %s has %v of %v left\n", id, x.Rule, x.Remaining, x.Limit)
+		}
+		if !d.Approved {
+			return nil
+		}
+		_, err = cards.Capture(ctx, spend.CaptureRequest{ID: id + "/end", HoldID: id, Amount: eur(amount), Final: true})
+		return err
+	}
+	fmt.Println(pay("pay-1", "30.00"))
+	fmt.Println(pay("pay-1", "30.00")) // its answer was lost
+	fmt.Println(pay("pay-2", "980.00"))
+	// Output:
+	// <nil>
+	// <nil>
+	// pay-2: month has 970.00 EUR of 1000.00 EUR left
+	// <nil>
+}
+
 func ExampleBudgets_Charge() {
 	ctx, cards := context.Background(), newCards()
 	for _, r := range []spend.Request{

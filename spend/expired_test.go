@@ -50,7 +50,9 @@ func (m *measured) Decide(ctx context.Context, job *ledger.Job) error {
 		c, err := job.Run(working{snap, &m.w})
 		if c != nil {
 			m.w.written += len(c.Entries) + len(c.Opened) + len(c.Closed) + len(c.Requests)
-			m.w.state = len(c.Accounts[0].Rules) + len(c.Accounts[0].State)
+			for i := range c.Accounts {
+				m.w.state = len(c.Accounts[i].Rules) + len(c.Accounts[i].State)
+			}
 		}
 		return c, err
 	}

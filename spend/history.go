@@ -5,8 +5,11 @@ import (
 	"context"
 	"iter"
 	"math"
+	"strings"
 	"time"
 
+	"github.com/brimgo/brim/spend/internal/decide"
+	"github.com/brimgo/brim/spend/internal/figures"
 	"github.com/brimgo/brim/spend/ledger"
 )
 
@@ -23,12 +26,10 @@ type Entry struct {
 	At    time.Time `json:"at"`
 	Dated time.Time `json:"dated"`
 	// Kind is spend, record, authorize, increase, decrease, extend, capture, release, void, expire,
-	// refund, reverse, credit, decline, limits, plan, freeze, unfreeze, mend, move, cancel or
-	// forget.
+	// refund, reverse, credit, decline, limits, plan, freeze, unfreeze, mend, move or cancel.
 	Kind string `json:"kind"`
 	// RequestID is the ID of the request that caused the entry. For an expiry it is the ID of the
-	// authorized request, for a cancellation that of the canceled request, and for a forgotten rule
-	// it is empty.
+	// authorized request, and for a cancellation that of the canceled request.
 	RequestID string `json:"id"`
 	// SpendID is the ID of the request that began the spend. It is empty if that
 	// request was declined.
@@ -48,6 +49,9 @@ type Entry struct {
 	Asked Money `json:"asked,omitzero"`
 	// Least is that of an UpTo or Increase; zero if the request named none.
 	Least Money `json:"least,omitzero"`
+	// Forced tells that the entry is an authorization with [Request.Forced], which no rule has
+	// judged.
+	Forced bool `json:"forced,omitempty"`
 	// TTL is that of an Authorize, UpTo or Extend; 0 if the request took the default. JSON leaves
 	// it out.
 	TTL   time.Duration     `json:"-"`
@@ -58,6 +62,8 @@ type Entry struct {
 	// Refused has the names of the rules of this account that declined the request. If the account
 	// was frozen, it has "frozen: " with the reason, too.
 	Refused []string `json:"refused,omitempty"`
+	// Shadow has the names of the rules with [Rule.Shadow] that would have declined it.
+	Shadow []string `json:"shadow,omitempty"`
 	// Credited has the part of a credit that each rule of this account has counted.
 	Credited map[string]Money `json:"credited,omitempty"`
 }
@@ -138,6 +144,14 @@ func newEntry(e *ledger.Entry) Entry {
 		}
 		credited[c.Rule] = in(c.Amount)
 	}
+	var refused, shadow []string
+	for _, name := range e.Refused {
+		if rule, is := strings.CutPrefix(name, decide.ShadowPrefix); is {
+			shadow = append(shadow, rule)
+		} else {
+			refused = append(refused, name)
+		}
+	}
 	some := func(n int64) Money {
 		if n == 0 {
 			return Money{}
@@ -148,7 +162,7 @@ func newEntry(e *ledger.Entry) Entry {
 		Account: accountOf(e.Account),
 		Seq:     e.Seq, At: time.UnixMicro(e.At).UTC(), Dated: time.UnixMicro(e.Dated).UTC(),
 		Kind: e.Kind, RequestID: e.RequestID, SpendID: e.SpendID, SpendAmount: some(e.SpendAmount), Part: cmp.Or(e.Part, e.Seq),
-		Amount: in(e.Amount), Asked: some(e.Asked), Least: some(e.Least), TTL: time.Duration(e.TTL) * time.Microsecond, Used: in(e.Used), Held: in(e.Held), Count: e.Count + e.Pending,
-		Tags: e.Tags, Refused: e.Refused, Credited: credited,
+		Amount: in(e.Amount), Asked: some(e.Asked), Least: some(max(0, e.Least)), Forced: e.Kind == figures.KindAuthorize && e.Least < 0, TTL: time.Duration(e.TTL) * time.Microsecond, Used: in(e.Used), Held: in(e.Held), Count: e.Count + e.Pending,
+		Tags: e.Tags, Refused: refused, Shadow: shadow, Credited: credited,
 	}
 }

@@ -128,8 +128,14 @@ func TestHooks(t *testing.T) {
 		hears("cancel of cards: approved", "cancel: ok after 0s")
 		_, _ = b.Charge(ctx, request("stand-in", 70_00))
 		hears("charge of cards: replayed", "charge: ok after 0s")
-		_, _ = b.ForgetRule(ctx, "old", "retired")
-		hears("forget_rule: ok after 0s")
+		_ = b.SetRules(ctx, spend.Budget{Name: "cards"}, nil)
+		hears("set_rules: invalid after 0s")
+		for _, err := range b.Rules(ctx) {
+			if err != nil {
+				t.Error(err)
+			}
+		}
+		hears("rules: ok after 0s")
 
 		ahead = time.Hour
 		approve(t)(b.Authorize(ctx, request("11", 1_00)))
@@ -172,6 +178,10 @@ func (l down) History(context.Context, string, ledger.Position, int) ([]ledger.E
 	return nil, l.err
 }
 
+func (l down) Revisions(context.Context, string, int64, int) ([]ledger.Rules, error) {
+	return nil, l.err
+}
+
 func (l down) Accounts(context.Context, string, string, int64, int) ([]string, string, error) {
 	return nil, "", l.err
 }
@@ -195,6 +205,8 @@ func TestHooksHearEveryFailure(t *testing.T) {
 		spend.FreezeRequest{ID: "1", Account: "card", Reason: "lost"},
 		spend.PlanRequest{ID: "1", Account: "card"},
 		spend.MoveRequest{ID: "1", Account: "card", To: "other", Reason: "replaced"},
+		spend.Budget{Name: "cards", Currency: "EUR", Rules: []spend.Rule{spend.Lifetime("ever", eur)}, Revision: 1},
+		spend.BacktestOptions{Rules: spend.Budget{Name: "cards", Currency: "EUR", Rules: []spend.Rule{spend.Lifetime("ever", eur)}}},
 		"card", (*spend.HistoryOptions)(nil), (*spend.ExportOptions)(nil),
 	}
 	wrong := []any{
@@ -217,13 +229,14 @@ func TestHooksHearEveryFailure(t *testing.T) {
 			hooks := spend.Hooks{End: func(_ context.Context, c spend.Call, o spend.Outcome) {
 				ends = append(ends, c.Method+": "+o.Label())
 			}}
-			b, err := spend.New(t.Context(), down{memledger.New(nil), tc.err}, spend.Budget{
+			l := memledger.New(nil)
+			b, err := spend.New(t.Context(), l, spend.Budget{
 				Name: "cards", Currency: "EUR", Rules: []spend.Rule{spend.Lifetime("ever", eur)},
 			}, &spend.Options{Hooks: []spend.Hooks{hooks}})
 			if err != nil {
 				t.Fatal(err)
 			}
-			v := reflect.ValueOf(b)
+			v := reflect.ValueOf(b.With(down{l, tc.err}))
 			for i := range v.NumMethod() {
 				method := v.Method(i)
 				if method.Type().NumIn() == 0 || method.Type().In(0) != reflect.TypeFor[context.Context]() {
@@ -240,7 +253,7 @@ func TestHooksHearEveryFailure(t *testing.T) {
 					args = append(args, arg)
 				}
 				name := v.Type().Method(i).Name
-				if (name == "Prune" || name == "VerifyAll") && tc.err == nil {
+				if (name == "Prune" || name == "VerifyAll" || name == "Rules" || name == "ForBudget") && tc.err == nil {
 					continue // they have no request
 				}
 				ends = nil

@@ -26,11 +26,12 @@ func TestKinds(t *testing.T) {
 		"month_starts": {`2`, `31`}, "day_starts": {`"04:00"`, `"05:00"`}, "where": {`{"a":"x"}`, `{"a":["x","y"]}`},
 		"where_not": {`{"a":"x"}`, `{"b":"x"}`}, "where_amount": {`{"at_least":5}`, `{"at_most":5}`}, "per": {`"m"`, `"n"`}, "at_most": {`20`, `30`},
 		"counts_credits": {`true`, `true`}, "counts_declines": {`true`, `true`}, "counts_voids": {`true`, `true`}, "thresholds": {`[50]`, `[80]`},
+		"shadow": {`true`, `true`},
 	}
 	// same are the fields that count the same entries, by their reason.
 	same := map[string]string{
 		"name": "figures are found by name and fingerprint", "at_most": "a bound of limits", "counts_credits": "credits that were counted stay",
-		"thresholds": "they only tell", "drains_in": "units stay in the bucket", "zone": "the account has the instant at which its period began",
+		"thresholds": "they only tell", "shadow": "its figures go on when it judges", "drains_in": "units stay in the bucket", "zone": "the account has the instant at which its period began",
 	}
 	fields := slices.Sorted(maps.Keys(values))
 	var written []string

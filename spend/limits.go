@@ -45,6 +45,10 @@ type RuleLimit struct {
 // kind limits, whose Tags tell the new limits by rule. An end that has passed changes nothing. A
 // request without limits, or with two of one rule, is [ErrRequest].
 //
+// The limit of a [Leaky] rule is its capacity, and the bucket drains in the period of the rule as
+// before; under a limit of 0 it leaks as by the amount of the budget. Under a limit of 0 no money
+// passes; an Authorize of 0 passes all rules but [PerTransaction].
+//
 // A limit that the budget does not allow, or of a rule that it lacks, is [ErrBudget]. A budget
 // whose amounts shrink later bounds the accounts' own limits from then on. Retries and other errors
 // are those of [Budgets.Charge].
@@ -194,8 +198,9 @@ type MoveRequest struct {
 // a SHA-256 of the old name, and nothing else of it. [Budgets.Prune] removes the digest after
 // [Options.KeepIDs]; from then on a request under the old name begins a new account.
 //
-// An account that was never used, and a new name that another account has, or has had within
-// KeepIDs, are [ErrRequest]. An account may move again, also back to a name that it had. The ledger
+// An account that was never used, a new name that another account has, or has had within KeepIDs,
+// and one that is the same as Account are [ErrRequest]. An account may move again, also back to a
+// name that it had: Account is then its present one. The ledger
 // keeps an entry of kind move, whose Tags have the reason. Retries and other errors are those of
 // [Budgets.Charge].
 func (b *Budgets) MoveAccount(ctx context.Context, r MoveRequest) (_ Decision, err error) {
@@ -228,13 +233,12 @@ type PlanRequest struct {
 // SetPlan gives an account the rules of a plan. They judge its spends from this decision on, in
 // every process. No used amount is reset: a rule that both plans have, of one name and with the
 // same window and filter, goes on with its figures, also if the amount differs. A rule that is new
-// to the account begins as [Budget] tells. A rule that the new plan lacks keeps its figures for
-// [Options.KeepIDs], in case the account comes back. The account's own limits stay, each for the
-// rule of its name.
+// to the account begins as [Budget] tells. A [Lifetime], [Leaky] or [Calendar] rule that the new
+// plan lacks goes on counting, in case the account comes back; any other one counts the entries
+// anew then. The account's own limits stay, each for the rule of its name.
 //
-// A plan that the budget lacks is [ErrBudget]. So is every later request about the account in a
-// process whose budget lacks the plan. The ledger keeps an entry of kind plan, whose Tags have the
-// plan. Retries and other errors are those of [Budgets.Charge].
+// A plan that the budget lacks is [ErrBudget]. The ledger keeps an entry of kind plan, whose Tags
+// have the plan. Retries and other errors are those of [Budgets.Charge].
 func (b *Budgets) SetPlan(ctx context.Context, r PlanRequest) (_ Decision, err error) {
 	c := b.begin(ctx, "set_plan")
 	defer c.end(&err)

@@ -134,7 +134,7 @@ func TestRuleAfterPruneAhead(t *testing.T) {
 				continue // Mend is refused
 			}
 			l := newTestLedger(t)
-			old, b := budgets(t, l, ever), budgets(t, l, rule, ever)
+			old := budgets(t, l, ever)
 			start := l.now
 			charge(t, old, "removed", 60)
 			l.now = start.Add(year)
@@ -144,11 +144,12 @@ func TestRuleAfterPruneAhead(t *testing.T) {
 			}
 			want := int64(50)
 			if charge(t, old, "ahead", 30); early {
-				charge(t, b, "begins", 1)
+				charge(t, budgets(t, l, rule, ever), "begins", 1)
 				want += 31
 			}
 			l.now = start.Add(day)
 			mend(t, old, "mend")
+			b := budgets(t, l, rule, ever)
 			for i := range 5 {
 				l.now = l.now.Add(time.Hour)
 				charge(t, b, fmt.Sprint(i), 10)
@@ -165,81 +166,47 @@ func TestRuleAfterPruneAhead(t *testing.T) {
 	}
 }
 
-// TestMendByAnother: a process mends an account, and lacks a rule of another one.
-func TestMendByAnother(t *testing.T) {
+// TestMendUnderAnotherPlan: an account is mended while it has another plan. The rules of its plan
+// go on as if it had been mended under them.
+func TestMendUnderAnotherPlan(t *testing.T) {
 	for name, rule := range map[string]spend.Rule{
-		"rolling": spend.Rolling("theirs", cents(100), day), "count": spend.Count("theirs", 2, day),
 		"lifetime": spend.Lifetime("theirs", cents(100)), "leaky": spend.Leaky("theirs", cents(100), day),
+		"each": spend.Lifetime("theirs", cents(100)).Per("shop"), "calendar": spend.Calendar("theirs", cents(100), spend.Day, time.UTC),
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := newTestLedger(t)
-			theirs, b := budgets(t, l, rule), budgets(t, l, spend.Rolling("ours", cents(1000), day))
+			b := revised(t, l, spend.Budget{
+				Name: "cards", Currency: "EUR", Rules: []spend.Rule{spend.Rolling("ours", cents(1000), day)}, Plans: map[string][]spend.Rule{"p": {rule}},
+			}, nil)
+			plan := func(id, name string) {
+				approve(t)(b.SetPlan(t.Context(), spend.PlanRequest{ID: id, Account: "a", Plan: name}))
+				sound(t, b)
+			}
+			plan("to", "p")
 			start := l.now
-			charge(t, theirs, "before", 60)
+			charge(t, b, "before", 40)
+			approve(t)(b.Authorize(t.Context(), spend.Request{ID: "released", Account: "a", Amount: cents(20), TTL: day}))
+			approve(t)(b.Authorize(t.Context(), spend.Request{ID: "spent", Account: "a", Amount: cents(20), TTL: day, OnExpiry: spend.SpendOnExpiry}))
 			l.now = start.Add(50 * day)
-			charge(t, theirs, "ahead", 40)
+			plan("fro", "")
+			charge(t, b, "ahead", 30)
+			hold(t, b, "h", 5, time.Hour)
+			l.now = l.now.Add(day)
+			charge(t, b, "later", 1)
 			l.now = start.Add(time.Hour)
 			mend(t, b, "mend")
-			charge(t, b, "ours", 10)
-			if d := asked(t, theirs, 1); d.Approved {
+			charge(t, b, "ours", 9)
+			plan("back", "p")
+			if d := asked(t, b, 1); d.Approved {
 				t.Errorf("approved; the rule is full: %+v", d)
 			}
-			record(t, theirs, "r", 1)
-			sound(t, theirs)
+			record(t, b, "r", 1)
 			sound(t, b)
 			l.now = start.Add(3 * day)
-			if d := asked(t, theirs, 1); d.Approved == (name == "lifetime") {
+			if d := asked(t, b, 1); d.Approved == (name == "lifetime" || name == "each") {
 				t.Errorf("three days later: %+v", d)
 			}
 		})
-	}
-}
-
-// TestMendOfHoldsByAnother: a process without a rule lets holds of the rule end under a clock that
-// is ahead, and mends the account. The rule finds them ended when it returns.
-func TestMendOfHoldsByAnother(t *testing.T) {
-	for name, rule := range map[string]spend.Rule{
-		"lifetime": spend.Lifetime("theirs", cents(100)), "each": spend.Lifetime("theirs", cents(100)).Per("shop"),
-		"leaky": spend.Leaky("theirs", cents(100), 36_000*day),
-	} {
-		t.Run(name, func(t *testing.T) {
-			l := newTestLedger(t)
-			theirs, b := budgets(t, l, rule), budgets(t, l, spend.Rolling("ours", cents(1000), day))
-			start := l.now
-			for id, expiry := range map[string]spend.Expiry{"released": spend.ReleaseOnExpiry, "spent": spend.SpendOnExpiry} {
-				approve(t)(theirs.Authorize(t.Context(), spend.Request{
-					ID: id, Account: "a", Amount: cents(30), TTL: day, OnExpiry: expiry,
-				}))
-			}
-			l.now = start.Add(50 * day)
-			charge(t, b, "ahead", 10)
-			l.now = start.Add(time.Hour)
-			mend(t, b, "mend")
-			sound(t, theirs)
-			charge(t, theirs, "theirs", 20)
-			if got := used(t, theirs); got != 60 {
-				t.Errorf("%d used; want 30 of the hold that spends, 10 and 20", got)
-			}
-			sound(t, theirs)
-		})
-	}
-}
-
-// TestMendOfALeakyRule: a process without a Leaky rule decides first when the clock has caught up
-// with the mended account. Verify does not take the time of the wrong clock for that of the rule's
-// last spend.
-func TestMendOfALeakyRule(t *testing.T) {
-	l := newTestLedger(t)
-	b, theirs := budgets(t, l, spend.PerTransaction("ours", cents(1000))), budgets(t, l, spend.Leaky("theirs", cents(100), 50*day))
-	start := l.now
-	l.now = start.Add(10 * day)
-	charge(t, b, "ahead", 10)
-	l.now = start.Add(day)
-	mend(t, b, "mend")
-	for i, process := range []*spend.Budgets{theirs, theirs, b, theirs} {
-		l.now = start.Add([]time.Duration{day, 6 * day, 11 * day, 13 * day}[i])
-		charge(t, process, fmt.Sprint(i), 10)
-		sound(t, theirs)
 	}
 }
 
@@ -257,25 +224,6 @@ func TestMendOfADrain(t *testing.T) {
 	figures(t, b, "a", 20, 0)
 }
 
-// TestMendEndsHoldsByAnother: a process mends an account, and ends a hold of another one's rule,
-// which the wrong clock began and ended.
-func TestMendEndsHoldsByAnother(t *testing.T) {
-	for _, rule := range []spend.Rule{
-		spend.Lifetime("theirs", cents(100)).Per("shop"), spend.Leaky("theirs", cents(100), day),
-	} {
-		l := newTestLedger(t)
-		b, theirs := budgets(t, l, spend.PerTransaction("ours", cents(1000))), budgets(t, l, rule)
-		start := l.now
-		l.now = start.Add(year)
-		hold(t, theirs, "h", 5, time.Hour)
-		l.now = l.now.Add(day)
-		charge(t, b, "ahead", 30)
-		l.now = start.Add(time.Hour)
-		mend(t, b, "mend")
-		sound(t, theirs)
-	}
-}
-
 // TestMendOften compares accounts that are mended again and again with a plain model: entries count
 // at the clock of their decision, and from the mend on if that was ahead.
 func TestMendOften(t *testing.T) {
@@ -285,11 +233,6 @@ func TestMendOften(t *testing.T) {
 		l := newTestLedger(t)
 		rules := []spend.Rule{spend.Rolling("rule", cents(100), 2*day)}
 		b, err := spend.New(t.Context(), l, spend.Budget{Name: "cards", Currency: "EUR", Rules: rules}, &spend.Options{HoldTTL: day, KeepIDs: keep})
-		if err != nil {
-			t.Fatal(err)
-		}
-		others := spend.Budget{Name: "cards", Currency: "EUR", Rules: []spend.Rule{spend.Rolling("other", cents(100), 3*day).Per("shop")}}
-		other, err := spend.New(t.Context(), l, others, &spend.Options{KeepIDs: keep, HoldTTL: day})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -384,13 +327,12 @@ func TestMendOften(t *testing.T) {
 				}
 			}
 			if r.IntN(6) == 0 {
-				_, err := other.Record(t.Context(), spend.Request{ID: id + "o", Account: "a", Amount: cents(1)})
+				_, err := b.Record(t.Context(), spend.Request{ID: id + "o", Account: "a", Amount: cents(1)})
 				tell("record", err)
 				list = append(list, &one{id: id + "o", dated: l.now, used: 1})
 				decided = l.now
 			}
 			sound(t, b)
-			sound(t, other)
 			if t.Failed() {
 				t.Fatalf("seed %d, step %d", seed, step)
 			}

@@ -87,8 +87,8 @@ func outOfRange(s string, places int) error {
 // is finer than the unit of currency, or out of its range, is [ErrAmount]. Another
 // currency is [ErrCurrency].
 func (m Money) In(currency string) (Money, error) {
-	from, known := MinorUnits(m.Currency)
-	to, ok := MinorUnits(currency)
+	_, known := MinorUnits(m.Currency)
+	_, ok := MinorUnits(currency)
 	switch {
 	case !known:
 		return Money{}, unknownCurrency(m.Currency)
@@ -97,20 +97,8 @@ func (m Money) In(currency string) (Money, error) {
 	case money.ISO(m.Currency) != money.ISO(currency):
 		return Money{}, fmt.Errorf("spend: %w: %.8q is not converted to %.8q", ErrCurrency, m.Currency, currency)
 	}
-	n := m.Minor
-	for ; from > to; from-- {
-		if n%10 != 0 {
-			return Money{}, fmt.Errorf("spend: %w: %v is finer than the unit of %s, which has %d decimal places", ErrAmount, m, currency, to)
-		}
-		n /= 10
-	}
-	for ; from < to; from++ {
-		if n > math.MaxInt64/10 || n < math.MinInt64/10 {
-			return Money{}, fmt.Errorf("spend: %w: %v is out of range in %s; %s", ErrAmount, m, currency, money.Largest(currency))
-		}
-		n *= 10
-	}
-	return Money{n, currency}, nil
+	in, err := money.Money(m).In(currency)
+	return Money(in), err
 }
 
 // MinorUnits returns the number of decimal places of a currency's minor unit by

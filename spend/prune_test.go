@@ -100,39 +100,38 @@ func (l *joining) Decide(ctx context.Context, job *ledger.Job) error {
 	}})
 }
 
-// TestPruneTogether: two calls of Prune decide in one transaction, and the second one needs more
-// entries. Those that the first one drops stay removed.
+// TestPruneTogether: two calls of Prune decide in one transaction.
 func TestPruneTogether(t *testing.T) {
 	l := newTestLedger(t)
 	ever := spend.Lifetime("ever", cents(1000))
-	b, longer := budgets(t, l, ever), budgets(t, l, ever, spend.Rolling("long", cents(1000), 120*day))
+	b := budgets(t, l, ever)
 	for i := range 3 {
 		charge(t, b, fmt.Sprint(i), 10)
 		l.now = l.now.Add(10 * day)
 	}
 	l.now = l.now.Add(95 * day)
 	both := &joining{Ledger: l.Ledger}
-	for _, process := range []*spend.Budgets{b, longer} {
-		prune(t, process.With(both))
+	for range 2 {
+		prune(t, b.With(both))
 	}
 	if got := left(t, b, "a"); got != "[]" {
 		t.Fatalf("the entries left are %s; want none", got)
 	}
 	r := spend.Request{ID: "r", Account: "a", Amount: cents(1), Dated: l.now.Add(-110 * day)}
-	if _, err := longer.Record(t.Context(), r); !errors.Is(err, spend.ErrRequest) {
+	if _, err := b.Record(t.Context(), r); !errors.Is(err, spend.ErrRequest) {
 		t.Errorf("a record of a date whose entries are gone: %v; want ErrRequest", err)
 	}
 }
 
 // TestPruneBesideDamage: a damaged account changes nothing for the accounts after it. Their expired
-// holds end and are counted, and the rules of other processes keep their entries.
+// holds end and are counted.
 func TestPruneBesideDamage(t *testing.T) {
 	l := newTestLedger(t)
 	window := spend.Rolling("window", cents(1000), day)
-	b, other := budgets(t, l, window), budgets(t, l, window, spend.Rolling("long", cents(1000), 300*day))
+	b := budgets(t, l, window)
 	charge(t, b, "1", 1)
 	r := spend.Request{ID: "2", Account: "b", Amount: cents(1)}
-	approve(t)(other.Authorize(t.Context(), r))
+	approve(t)(b.Authorize(t.Context(), r))
 	r.ID, r.Account = "3", "c"
 	approve(t)(b.Charge(t.Context(), r))
 	l.wrap = func(snap ledger.Snapshot) ledger.Snapshot {
@@ -143,22 +142,20 @@ func TestPruneBesideDamage(t *testing.T) {
 			return a
 		}}
 	}
-	// The rule that only the other process has is known for 90 days.
 	for _, c := range []struct {
 		after   time.Duration
 		expired int64
-		want    string
-		c       string // the rule of the other process counts the account, although it has not decided on it
+		want    map[string]string // by account
 	}{
-		{90 * day, 1, "[expire authorize]", "[spend]"},
-		{6 * day, 0, "[expire authorize]", "[]"}, // the account that the rule has decided on keeps them
+		{90 * day, 1, map[string]string{"b": "[expire]", "c": "[]"}},
+		{90 * day, 0, map[string]string{"b": "[]", "c": "[]"}},
 	} {
 		l.now = l.now.Add(c.after)
 		done, err := b.Prune(t.Context())
 		if !errors.Is(err, store.ErrCorrupt) || done.Expired != c.expired {
 			t.Errorf("%+v, %v; want %d expired holds and ErrCorrupt", done, err, c.expired)
 		}
-		for account, want := range map[string]string{"b": c.want, "c": c.c} {
+		for account, want := range c.want {
 			if got := left(t, b, account); got != want {
 				t.Errorf("the entries left of account %s are %s, want %s", account, got, want)
 			}
@@ -166,35 +163,33 @@ func TestPruneBesideDamage(t *testing.T) {
 	}
 }
 
-// TestPruneForARule: Prune keeps the entries that a rule of another process still counts on the
-// account, until they have left its window, or until a decision has dropped the rule after 90 days.
+// TestPruneForARule: Prune keeps the entries that a rule of the newest revision counts, in any
+// plan, until they have left its window, and those of KeepIDs alone once no plan has the rule.
 func TestPruneForARule(t *testing.T) {
+	window, long := spend.Rolling("window", cents(1000), day), spend.Rolling("long", cents(1000), 300*day)
 	for name, c := range map[string]struct {
-		decides bool // the process without the rule, after 90 days
-		after   time.Duration
-		want    string
+		rules, plan []spend.Rule
+		after       time.Duration
+		want        string
 	}{
-		"the last entry is in the window":     {false, 300*day - time.Microsecond, "[spend spend]"},
-		"the last entry has left":             {false, 300 * day, "[]"},
-		"the rule is known":                   {true, 0, "[spend spend spend]"},
-		"the rule has not decided for longer": {true, time.Microsecond, "[spend]"},
+		"the last entry is in the window": {[]spend.Rule{window, long}, []spend.Rule{window}, 300*day - time.Microsecond, "[spend]"},
+		"the last entry has left":         {[]spend.Rule{window, long}, []spend.Rule{window}, 300 * day, "[]"},
+		"a rule of another plan":          {[]spend.Rule{window}, []spend.Rule{window, long}, 300*day - time.Microsecond, "[spend]"},
+		"no plan has the rule":            {[]spend.Rule{window}, []spend.Rule{window}, 90*day - time.Microsecond, "[spend]"},
+		"nothing needs it":                {[]spend.Rule{window}, []spend.Rule{window}, 90 * day, "[]"},
 	} {
 		l := newTestLedger(t)
-		window := spend.Rolling("window", cents(1000), day)
-		b, other := budgets(t, l, window), budgets(t, l, window, spend.Rolling("long", cents(1000), 300*day))
-		charge(t, b, "old", 1)
+		before := budgets(t, l, window, long)
+		charge(t, before, "old", 1)
 		l.now = l.now.Add(20 * day)
-		charge(t, other, "last", 1)
-		if c.decides {
-			l.now = l.now.Add(90 * day)
-		}
-		if l.now = l.now.Add(c.after); c.decides {
-			charge(t, b, "new", 1)
-		}
+		charge(t, before, "last", 1)
+		l.now = l.now.Add(c.after)
+		b := revised(t, l, spend.Budget{Name: "cards", Currency: "EUR", Rules: c.rules, Plans: map[string][]spend.Rule{"p": c.plan}}, &spend.Options{KeepIDs: 90 * day})
 		prune(t, b)
 		if got := left(t, b, "a"); got != c.want {
 			t.Errorf("%s: the entries left are %s, want %s", name, got, c.want)
 		}
+		sound(t, b)
 	}
 }
 
@@ -214,20 +209,20 @@ func (l *deciding) Decide(ctx context.Context, job *ledger.Job) error {
 func TestPruneVisitsDueAccounts(t *testing.T) {
 	window := spend.Rolling("window", cents(1000), day)
 	for name, c := range map[string]struct {
-		rules   []spend.Rule // of another process, beside the window
+		rules   []spend.Rule // beside the window
 		ttl     time.Duration
 		visited []int // days from the beginning on which Prune decides, of the first 100
 	}{
-		"nothing else":                      {nil, 0, []int{90}},
-		"a hold":                            {nil, 7 * day, []int{7, 90, 97}},
-		"a hold that keeps the entries":     {nil, 95 * day, []int{90, 95}},
-		"a longer rule, in another process": {[]spend.Rule{spend.Rolling("long", cents(1000), 300*day)}, 0, []int{90, 96}},
+		"nothing else":                  {nil, 0, []int{90}},
+		"a hold":                        {nil, 7 * day, []int{7, 90, 97}},
+		"a hold that keeps the entries": {nil, 95 * day, []int{90, 95}},
+		"a longer rule":                 {[]spend.Rule{spend.Rolling("long", cents(1000), 300*day)}, 0, []int{90}},
 	} {
 		l := newTestLedger(t)
-		b, other := budgets(t, l, window), budgets(t, l, append([]spend.Rule{window}, c.rules...)...)
-		charge(t, other, "s", 1)
+		b := budgets(t, l, append([]spend.Rule{window}, c.rules...)...)
+		charge(t, b, "s", 1)
 		if c.ttl > 0 {
-			hold(t, other, "h", 1, c.ttl)
+			hold(t, b, "h", 1, c.ttl)
 		}
 		counting, visited := &deciding{Ledger: l}, []int(nil)
 		b = b.With(counting)
@@ -249,12 +244,13 @@ func TestPruneVisitsDueAccounts(t *testing.T) {
 // although they were too many at a time.
 func TestPruneOfManyValues(t *testing.T) {
 	l := newTestLedger(t)
-	old, b := budgets(t, l, spend.PerTransaction("one", cents(10))), budgets(t, l, spend.Lifetime("each", cents(10)).Per("shop"))
+	old := budgets(t, l, spend.PerTransaction("one", cents(10)))
 	for i := range 1001 {
 		r := spend.Request{ID: fmt.Sprint(i), Account: "a", Amount: cents(5), Tags: map[string]string{"shop": fmt.Sprint(i)}, TTL: time.Hour}
 		approve(t)(old.Authorize(t.Context(), r))
 	}
 	l.now = l.now.Add(2 * time.Hour)
+	b := budgets(t, l, spend.Lifetime("each", cents(10)).Per("shop"))
 	charge(t, b, "s", 1)
 	sound(t, b)
 	l.now = l.now.Add(100 * day)
@@ -315,48 +311,40 @@ func TestPruneManyOfOneTime(t *testing.T) {
 }
 
 // TestPruneOfAnIdleAccount: an account that nobody uses after its last hold has expired keeps no
-// entry, whatever its rules and also if a rule was forgotten, and decides as it would without
+// entry, whatever its rules and also if a rule is gone, and decides as it would without
 // Prune. Otherwise it would keep the partition of these entries for ever.
 func TestPruneOfAnIdleAccount(t *testing.T) {
 	const years = 3 * 365 * day
-	window := spend.Rolling("window", cents(1000), day)
 	for name, rule := range map[string]spend.Rule{
-		"window": window, "lifetime": spend.Lifetime("ever", cents(100)),
+		"window": spend.Rolling("window", cents(1000), day), "lifetime": spend.Lifetime("ever", cents(100)),
 		"value": spend.Lifetime("each", cents(100)).Per("merchant"), "leaky": spend.Leaky("slow", cents(100), 20*years),
 		"paid": spend.Calendar("paid", cents(100), spend.Year, time.UTC).CountsCredits(),
 	} {
-		for _, pruned := range []spend.Rule{rule, window} {
-			for _, end := range []spend.Expiry{spend.ReleaseOnExpiry, spend.SpendOnExpiry} {
-				idle, twin := newTestLedger(t), newTestLedger(t)
-				for _, l := range []*testLedger{idle, twin} {
-					b := budgets(t, l, rule, spend.Rolling("retired", cents(100), day))
-					charge(t, b, "s", 60)
-					credit(t, b, "c", 20)
-					approve(t)(b.Authorize(t.Context(), spend.Request{
-						ID: "h", Account: "a", Amount: cents(7), TTL: day, OnExpiry: end,
-					}))
+		for _, end := range []spend.Expiry{spend.ReleaseOnExpiry, spend.SpendOnExpiry} {
+			idle, twin := newTestLedger(t), newTestLedger(t)
+			for _, l := range []*testLedger{idle, twin} {
+				b := budgets(t, l, rule, spend.Rolling("retired", cents(100), day))
+				charge(t, b, "s", 60)
+				credit(t, b, "c", 20)
+				approve(t)(b.Authorize(t.Context(), spend.Request{
+					ID: "h", Account: "a", Amount: cents(7), TTL: day, OnExpiry: end,
+				}))
+			}
+			for range 3 {
+				idle.now, twin.now = idle.now.Add(years/3), twin.now.Add(years/3)
+				prune(t, budgets(t, idle, rule))
+			}
+			if left := idle.entries(t); len(left) > 0 {
+				t.Errorf("%s, expiry %d: %d entries are left of an account that nobody uses", name, end, len(left))
+			}
+			for n := range 2 {
+				b := budgets(t, idle, rule)
+				sound(t, b)
+				if got, want := used(t, b), used(t, budgets(t, twin, rule)); got != want {
+					t.Errorf("%s, expiry %d: %d cents are used; want %d, as without Prune", name, end, got, want)
 				}
-				for n := range 3 {
-					idle.now, twin.now = idle.now.Add(years/3), twin.now.Add(years/3)
-					for _, l := range []*testLedger{idle, twin} {
-						if had, err := budgets(t, l, pruned).ForgetRule(t.Context(), "retired", "replaced"); err != nil || (had == 1) != (n == 0) {
-							t.Fatal(had, err)
-						}
-					}
-					prune(t, budgets(t, idle, pruned))
-				}
-				if left := idle.entries(t); len(left) > 0 {
-					t.Errorf("%s, expiry %d: %d entries are left of an account that nobody uses", name, end, len(left))
-				}
-				for n := range 2 {
-					b := budgets(t, idle, rule)
-					sound(t, b)
-					if got, want := used(t, b), used(t, budgets(t, twin, rule)); got != want {
-						t.Errorf("%s, expiry %d: %d cents are used; want %d, as without Prune", name, end, got, want)
-					}
-					charge(t, b, fmt.Sprint(n), 1)
-					charge(t, budgets(t, twin, rule), fmt.Sprint(n), 1)
-				}
+				charge(t, b, fmt.Sprint(n), 1)
+				charge(t, budgets(t, twin, rule), fmt.Sprint(n), 1)
 			}
 		}
 	}

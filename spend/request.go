@@ -10,7 +10,6 @@ import (
 
 	"github.com/brimgo/brim/spend/internal/decide"
 	"github.com/brimgo/brim/spend/internal/figures"
-	"github.com/brimgo/brim/store"
 )
 
 // Account names an account of a budget.
@@ -254,7 +253,8 @@ func (b *Budgets) Refund(ctx context.Context, r RefundRequest) (Decision, error)
 // ReverseRefund takes back a refund, or a part of it: the merchant has withdrawn it. The money
 // counts again at the date of its spend, and in a [Leaky] rule from now on. It has moved already,
 // so no rule declines it, and the remaining amount of a rule may become negative. A reversal of all
-// refunds restores the spend.
+// refunds restores the spend. One of a part takes the money of the oldest part of the spend first.
+// After a Cancel of the spend, no refund of it can be reversed, also no later one.
 //
 // An amount above the rest of the refunds is [ErrNotRefunded]. The excess of a forced refund was a
 // credit, which is never reversed: Record takes the money. Nor does ReverseRefund take money again
@@ -293,7 +293,7 @@ func (b *Budgets) sendCharge(ctx context.Context, kind string, r Request, least 
 	}
 	c := b.begin(ctx, method)
 	defer c.end(&err)
-	act, err := b.charging(kind, r, least)
+	act, err := b.charging(c.ctx, kind, r, least)
 	if err != nil {
 		return Decision{}, err
 	}
@@ -301,19 +301,23 @@ func (b *Budgets) sendCharge(ctx context.Context, kind string, r Request, least 
 }
 
 // charging checks r, and returns the action that the ledger decides.
-func (b *Budgets) charging(kind string, r Request, least *Money) (*decide.Action, error) {
+func (b *Budgets) charging(ctx context.Context, kind string, r Request, least *Money) (*decide.Action, error) {
 	if err := checkID("ID", r.ID); err != nil {
 		return nil, err
 	}
 	if least != nil {
 		r.Forced = false
 	}
-	act, err := b.newCharge(kind, r)
+	act, err := b.newCharge(ctx, kind, r)
 	if err != nil {
 		return nil, err
 	}
 	if least != nil {
-		if act.Least, err = b.leastOf(act, *least); err != nil {
+		in, err := b.inUnit(*least)
+		if err != nil {
+			return nil, err
+		}
+		if act.Least, err = leastOf(act, in); err != nil {
 			return nil, err
 		}
 	}
@@ -321,13 +325,23 @@ func (b *Budgets) charging(kind string, r Request, least *Money) (*decide.Action
 	return act, nil
 }
 
-// leastOf returns the least amount of UpTo or Increase, in the unit of the action.
-func (b *Budgets) leastOf(act *decide.Action, least Money) (int64, error) {
-	least, err := b.inUnit(least)
+// inOneUnit gives an action and its least amount the finer one of their scales.
+func inOneUnit(act *decide.Action, least Money) (Money, error) {
+	amount := Money{act.Amount, act.Currency}
+	places, _ := MinorUnits(least.Currency)
+	finer, _ := MinorUnits(amount.Currency)
+	if finer >= places {
+		return least.In(amount.Currency)
+	}
+	amount, err := amount.In(least.Currency)
+	act.Amount, act.Currency = amount.Minor, amount.Currency
+	return least, err
+}
+
+// leastOf returns the least amount of UpTo or Increase, which is in the unit of the action.
+func leastOf(act *decide.Action, least Money) (int64, error) {
 	amount := Money{act.Amount, act.Currency}
 	switch {
-	case err != nil:
-		return 0, err
 	case least.Minor <= 0 || least.Minor > amount.Minor:
 		return 0, fmt.Errorf("spend: %w: Least is %v; it must be positive and at most %v", ErrAmount, least, amount)
 	case least.Currency != amount.Currency:
@@ -338,7 +352,7 @@ func (b *Budgets) leastOf(act *decide.Action, least Money) (int64, error) {
 
 // newCharge checks r except for the ID. The action holds copies, because a
 // decision may still run after its caller has left.
-func (b *Budgets) newCharge(kind string, r Request) (*decide.Action, error) {
+func (b *Budgets) newCharge(ctx context.Context, kind string, r Request) (*decide.Action, error) {
 	amount, err := b.inUnit(r.Amount)
 	if err != nil {
 		return nil, err
@@ -352,7 +366,7 @@ func (b *Budgets) newCharge(kind string, r Request) (*decide.Action, error) {
 		return nil, requestErr("the request names %d accounts; at most %d are decided together", len(accounts), maxAccounts)
 	}
 	for _, account := range accounts {
-		if err := b.addAccount(act, account); err != nil {
+		if err := b.addAccount(ctx, act, account); err != nil {
 			return nil, err
 		}
 	}
@@ -381,18 +395,14 @@ func newAction(kind string, r Request, amount Money) (*decide.Action, error) {
 }
 
 // addAccount adds an account to an action that has its amount.
-func (b *Budgets) addAccount(act *decide.Action, account Account) error {
-	budget, err := b.decider.Find(account.Budget)
+func (b *Budgets) addAccount(ctx context.Context, act *decide.Action, account Account) error {
+	budget, err := b.decider.Find(ctx, account.Budget)
 	if err != nil {
 		return err
 	}
-	switch {
-	case budget.Currency != act.Currency:
+	if budget.Currency != act.Currency {
 		return fmt.Errorf("spend: %w: the amount is in %.8q and budget %q in %q",
 			ErrCurrency, act.Currency, budget.Name, budget.Currency)
-	case act.Amount > store.MaxAmount && budget.Leaky():
-		return fmt.Errorf("spend: %w: %v; budget %q has a Leaky rule, which counts up to 2^53 minor units: %v",
-			ErrAmount, Money{act.Amount, act.Currency}, budget.Name, Money{store.MaxAmount, budget.Currency})
 	}
 	key, err := keyOf(budget, account.Name)
 	if err != nil {
@@ -465,11 +475,13 @@ func (b *Budgets) sendFollowUp(ctx context.Context, act decide.Action, amount Mo
 	defer c.end(&err)
 	err = cmp.Or(checkTTL(act.TTL), checkExpiry(act.OnExpiry), checkID("ID", act.ID), checkID(field, act.SpendID))
 	if err == nil && act.Kind != figures.KindVoid && act.Kind != figures.KindExtend {
-		err = b.setAmount(&act, amount)
+		err = setAmount(&act, amount)
 	}
 	for _, m := range least {
 		if err == nil && m != (Money{}) {
-			act.Least, err = b.leastOf(&act, m)
+			if m, err = inOneUnit(&act, m); err == nil {
+				act.Least, err = leastOf(&act, m)
+			}
 		}
 	}
 	if err != nil {
@@ -480,25 +492,13 @@ func (b *Budgets) sendFollowUp(ctx context.Context, act decide.Action, amount Mo
 }
 
 // setAmount checks the amount of a request about an earlier spend, and gives it to the action.
-func (b *Budgets) setAmount(act *decide.Action, amount Money) error {
-	amount, err := b.inUnit(amount)
-	if err != nil {
-		return err
-	}
+func setAmount(act *decide.Action, amount Money) error {
 	if amount.Minor < 0 || amount.Minor == 0 && !act.Final {
 		zero := ""
 		if act.Kind == figures.KindCapture {
 			zero = ", or zero with Final"
 		}
 		return fmt.Errorf("spend: %w: %v; it must be positive%s", ErrAmount, amount, zero)
-	}
-	if amount.Minor > store.MaxAmount {
-		for _, budget := range b.decider.Budgets {
-			if budget.Leaky() {
-				return fmt.Errorf("spend: %w: %v; a budget has a Leaky rule, which counts up to 2^53 minor units: %v",
-					ErrAmount, amount, Money{store.MaxAmount, amount.Currency})
-			}
-		}
 	}
 	if _, ok := MinorUnits(amount.Currency); !ok {
 		return unknownCurrency(amount.Currency)

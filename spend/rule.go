@@ -1,6 +1,7 @@
 package spend
 
 import (
+	"cmp"
 	"slices"
 	"sort"
 	"strings"
@@ -18,8 +19,8 @@ import (
 // never changes. [New] reports mistakes in a Rule.
 //
 // The name of a rule is 1 to 64 bytes of UTF-8, unique in its budget, and does not begin with
-// "frozen: ". Amounts are positive, but for PerTransaction, in the currency of the budget. Windows
-// and periods last from a microsecond to 100 years.
+// "frozen: " or "shadow: ". Amounts are positive, but for PerTransaction, in the currency of the
+// budget. Windows and periods last from a microsecond to 100 years.
 type Rule struct{ spec figures.Rule }
 
 // Period is the length of a [Calendar] rule's periods.
@@ -39,7 +40,8 @@ const (
 // leak when it is captured. The amount is at most 2^53 minor units. The bucket counts up to as
 // much: a Record or a forced Capture that would make a larger sum is [ErrAmount]. The level is a
 // double: at the microsecond at which a whole unit has leaked, it may still count. A rule that is
-// new to an account does not see the holds of before.
+// new to an account does not see the holds of before, nor their captures, nor refunds of earlier
+// spends.
 //
 // If the amount or the period changes, the time until the next decision on an account leaks at the
 // old rate. So a rate that is raised and lowered again makes no room.
@@ -114,8 +116,9 @@ func (r Rule) CountsVoids() Rule {
 }
 
 // Matching returns a rule that applies only to spends whose tag has one of the
-// values. After several calls a spend must match all of them. The rule neither
-// limits nor counts other spends. Tags and values have the bounds of [Request.Tags].
+// values. After several calls a spend must match all of them; the ledger keeps one call
+// for each tag. The rule neither limits nor counts other spends. Tags and values have the
+// bounds of [Request.Tags].
 func (r Rule) Matching(tag string, values ...string) Rule { return r.filtered(tag, values, false) }
 
 // NotMatching returns a rule that does not apply to spends whose tag has one of the values. It
@@ -127,7 +130,9 @@ func (r Rule) filtered(tag string, values []string, not bool) Rule {
 	values = slices.Clone(values)
 	sort.Strings(values)
 	r.spec.Filter = append(slices.Clone(r.spec.Filter), figures.Match{Tag: tag, Values: slices.Compact(values), Not: not})
-	slices.SortStableFunc(r.spec.Filter, func(a, b figures.Match) int { return strings.Compare(a.Tag, b.Tag) })
+	slices.SortStableFunc(r.spec.Filter, func(a, b figures.Match) int {
+		return cmp.Or(strings.Compare(a.Tag, b.Tag), compareBools(a.Not, b.Not))
+	})
 	return r
 }
 
@@ -144,7 +149,19 @@ func (r Rule) MatchingAtMost(amount Money) Rule { return r.bounded(amount, true)
 
 func (r Rule) bounded(amount Money, most bool) Rule {
 	r.spec.Bounds = append(slices.Clone(r.spec.Bounds), figures.Bound{Amount: money.Money(amount), Most: most})
+	slices.SortStableFunc(r.spec.Bounds, func(a, b figures.Bound) int { return compareBools(a.Most, b.Most) })
 	return r
+}
+
+// compareBools orders false before true.
+func compareBools(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case b:
+		return -1
+	}
+	return 1
 }
 
 // AtMost returns a rule that lets an account have a limit of its own of up to amount; see
@@ -176,6 +193,15 @@ func (r Rule) DayStarting(clock time.Duration) Rule {
 	return r
 }
 
+// Shadow returns a rule that refuses nothing. It counts as it would otherwise, and
+// [Decision.Shadow] and the entry of a request name it where it would have refused. So a rule can
+// be tried on live traffic. If a later revision has the rule without Shadow, its figures go on. An
+// amount or a sum that the rule cannot count is [ErrAmount] all the same.
+func (r Rule) Shadow() Rule {
+	r.spec.Shadow = true
+	return r
+}
+
 // Per returns a rule whose limit holds for each value of a tag, such as a merchant: 100.00 a day at
 // each merchant. A request without the tag counts under the empty value. An account's own limit of
 // the rule holds for each value, too. Of several calls, the last one counts.
@@ -199,8 +225,7 @@ func (r Rule) Per(tag string) Rule {
 // With and without CountsCredits, a rule keeps the credits that it has counted. If a rule gets or
 // loses CountsCredits, only later credits are affected. A rule that is new to an account counts no
 // earlier credit either. A rule is new if its window or a filter has changed, or if the account has
-// dropped it: at a decision of a process without the rule, more than [Options.KeepIDs] after the
-// last decision with it.
+// dropped it: at a decision by a revision without the rule; see [Budgets.SetPlan] for plans.
 func (r Rule) CountsCredits() Rule {
 	r.spec.Credits = true
 	return r
@@ -208,8 +233,9 @@ func (r Rule) CountsCredits() Rule {
 
 // Thresholds returns a rule whose decisions tell that an account has used or held shares of its
 // limit, in percent: at most 10 numbers from 1 to 100. [Decision.Crossed] names each share that the
-// account had not reached before the decision, under the limit of the last decision or a larger one
-// of now, and has reached after it. A limit of 0 has no shares. So a share is told again after the
+// account had not reached before the decision, and has reached after it. The shares of before are
+// those of the last limit above 0 under which a decision has told any, or of the larger limit that
+// was in force until now. A limit of 0 has no shares. So a share is told again after the
 // account had used and held less: in a new period, after a refund, and when entries have left the
 // window.
 //

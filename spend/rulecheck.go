@@ -16,7 +16,7 @@ import (
 
 // The fields of the JSON form of a rule, beside its limit.
 var (
-	commonFields = []string{"name", "where", "where_not", "where_amount", "at_most"}
+	commonFields = []string{"name", "where", "where_not", "where_amount", "at_most", "shadow"}
 	spanFields   = [...][]string{figures.Leaks: {"drains_in"}, figures.Rolls: {"window"}, figures.Repeats: {"period", "zone"}, figures.Forever: nil}
 	anchorFields = []string{"week_starts", "month_starts", "day_starts"} // without effect in a count
 	changeFields = []string{"counts_credits", "counts_declines", "counts_voids", "per", "thresholds"}
@@ -84,8 +84,9 @@ func (r ruleCheck) check() error {
 	if r.Kind == 0 {
 		return errors.New("a rule is empty; make it with Rolling, Calendar or another function of the package")
 	}
-	if !validName(r.Name) || strings.HasPrefix(r.Name, decide.FrozenPrefix) {
-		return r.bad("name", "its name must be 1 to 64 bytes of UTF-8 without control characters, and must not begin with %q", decide.FrozenPrefix)
+	if !validName(r.Name) || strings.HasPrefix(r.Name, decide.FrozenPrefix) || strings.HasPrefix(r.Name, decide.ShadowPrefix) {
+		return r.bad("name", "its name must be 1 to 64 bytes of UTF-8 without control characters, and must not begin with %q or %q",
+			decide.FrozenPrefix, decide.ShadowPrefix)
 	}
 	for _, check := range [...]func() error{r.limit, r.most, r.credits, r.per, r.thresholds, r.span, r.anchor, r.filter, r.bounds} {
 		if err := check(); err != nil {

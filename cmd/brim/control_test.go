@@ -9,16 +9,17 @@ import (
 	"unicode/utf8"
 )
 
-// TestNoControlCharacters passes names, flags and arguments that would clear a terminal. No output has
-// a control character but the ends of lines.
+// TestNoControlCharacters passes names, flags and arguments that would clear a terminal. No output
+// has a control character but the ends of lines.
 func TestNoControlCharacters(t *testing.T) {
 	const evil = "\x1b[2J\r\u009b\x9b"
 	dir := t.TempDir()
 	line := `10.0.0.1 - - [29/Nov/2026:08:00:00 +0000] "GET / HTTP/1.1" 200 12` + "\n"
 	log := filepath.Join(dir, evil+".log")
 	directory := filepath.Join(dir, evil)
-	budget := filepath.Join(dir, evil+".yaml")
-	for path, text := range map[string]string{log: line + "no request\n", budget: evil} {
+	budget, rules, others, ledger := filepath.Join(dir, evil+".yaml"), filepath.Join(dir, "b.yaml"), filepath.Join(dir, "c.yaml"), filepath.Join(dir, "b.db")
+	const hidden = "budget: b\ncurrency: EUR\nrules: [{name: \"\\u202e\", per_transaction: 9}]\n"
+	for path, text := range map[string]string{log: line + "no request\n", budget: evil, rules: hidden, others: hidden + "retired: [x]\n"} {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -28,6 +29,7 @@ func TestNoControlCharacters(t *testing.T) {
 	}
 	file := filepath.Join(dir, evil+".db")
 	cli(t, "try", evil, "--capacity", "5", "--leak-rate", "1", "--store", file)
+	cli(t, "spend", "rules", "set", rules, "--store", ledger).want(t, exitOK, "set", "")
 	for _, args := range [][]string{
 		{evil},
 		{"help", evil},
@@ -50,15 +52,21 @@ func TestNoControlCharacters(t *testing.T) {
 		{"replay", log + evil, "--capacity", "5", "--leak-rate", "1"},
 		{"size", log},
 		{"size", log, "--plot", filepath.Join(dir, evil+".svg")},
-		{"spend", "charge", "a", "1", "--budget", budget, "--store", "memory:"},
-		{"spend", "charge", "a", "1", "--budget", budget + evil, "--store", "memory:"},
+		{"spend", "rules", "check", budget},
+		{"spend", "rules", "check", budget + evil},
+		{"spend", "charge", "a", "1", "--budget", evil, "--store", "memory:"},
+		{"spend", "rules", "set", rules, "--by", evil, "--store", "memory:"},
+		{"spend", "rules", "diff", others, "--store", ledger},
+		{"spend", "rules", "show", "--budget", "b", "--store", ledger},
+		{"spend", "rules", "history", "--budget", "b", "--store", ledger},
+		{"spend", "backtest", "--rules", rules, "--store", ledger},
 	} {
 		r := cli(t, args...)
 		output := r.stdout + r.stderr
 		if output == "" {
 			t.Errorf("%q printed nothing", args)
 		}
-		if !utf8.ValidString(output) || strings.ContainsFunc(output, func(r rune) bool { return unicode.IsControl(r) && r != '\n' }) {
+		if !utf8.ValidString(output) || strings.ContainsFunc(output, func(r rune) bool { return (unicode.IsControl(r) || r == '\u202e') && r != '\n' }) {
 			t.Errorf("%q printed %q", args, output)
 		}
 	}

@@ -134,6 +134,7 @@ var ownWords = strings.NewReplacer(
 	": brim: ", ": ", ": spend: ", ": ", ":; ", ": ", "use Nobody", "use --limit nobody",
 	", or migrations.Up, first", " first", `, which "brim backup" or Store.Backup has made`, `; see "brim help backup"`,
 	"; to capture money that has been taken nevertheless, set Force", "; --force takes the money nevertheless",
-	"Force takes", "--force takes", "KeepIDs", "keep_ids", "HoldTTL", "hold_ttl", "see Rule.AtMost", "its at_most",
-	"; pass it to New in Options.Budgets", `; see "also" of the budget file`, "Least", "--least",
+	"Force takes", "--force takes", "KeepIDs", "--keep-ids", "HoldTTL", "the time of a hold", "see Rule.AtMost", "its at_most",
+	"the ledger has no budget that is called", `"brim spend rules set FILE" stores a budget, and the ledger has none that is called`,
+	"Budget.Retired", "retired", "Least", "--least",
 )

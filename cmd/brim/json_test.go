@@ -38,7 +38,7 @@ func documented(t *testing.T) map[string]map[string]bool {
 }
 
 // open are the members whose objects have keys that are data: names of tables, tags or rules.
-var open = []string{"intact", "tags", "credited"}
+var open = []string{"intact", "tags", "credited", "rules"}
 
 // namesIn adds the names of all members in a JSON value.
 func namesIn(v any, to map[string]bool) {
@@ -62,7 +62,7 @@ func TestJSONIsDocumented(t *testing.T) {
 	sections := documented(t)
 	t.Chdir(t.TempDir())
 	log := "time,key\n2026-01-31T12:00:00Z,alice\n2026-01-31T12:00:01Z,alice\n"
-	for name, text := range map[string]string{"budget.yaml": cardsBudget, "log.csv": log, "damaged.db": strings.Repeat("no database\n", 1000)} {
+	for name, text := range map[string]string{"budget.yaml": cardsBudget, "other.yaml": strings.Replace(cardsBudget, "1000", "10", 1), "log.csv": log, "damaged.db": strings.Repeat("no database\n", 1000)} {
 		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -76,14 +76,16 @@ func TestJSONIsDocumented(t *testing.T) {
 		"size --leak-rate 200 --timeout 3s", "simulate --rate 10 --duration 1s --capacity 3 --over 24h",
 		"simulate --rate 10 --duration 1s --capacity 3 --over 24h --compare",
 		"bench --duration 50ms --keys 10 --store memory:", "version",
-		"spend authorize card:7 30.00 --id a --tag category=travel --budget budget.yaml",
-		"spend capture a 28.50 --final --budget budget.yaml", "spend charge card:7 2000 --id b --budget budget.yaml",
-		"spend charge card:7 20 --id c --budget budget.yaml", "spend credit card:7 5 --budget budget.yaml",
-		"spend upto card:7 700 --least 1 --hold --ttl 1h --id u --budget budget.yaml", "spend void u --budget budget.yaml",
-		"spend limits card:7 --budget budget.yaml", "spend limits card:7 month=500 --budget budget.yaml",
-		"spend authorize card:7 30.00 --id d --budget budget.yaml", "spend holds card:7 --budget budget.yaml", "spend get d --budget budget.yaml",
-		"spend freeze card:7 --reason stolen --budget budget.yaml", "spend charge card:7 1 --budget budget.yaml",
-		"spend able card:7 5 --budget budget.yaml", "spend cancel d card:7 --budget budget.yaml", "spend remaining card:7 --budget budget.yaml", "spend history card:7 --budget budget.yaml", "spend export --budget budget.yaml",
+		"spend rules set budget.yaml", "spend rules show --budget cards", "spend rules diff other.yaml", "spend rules release --budget cards",
+		"spend authorize card:7 30.00 --id a --tag category=travel --budget cards",
+		"spend capture a 28.50 --final --budget cards", "spend charge card:7 2000 --id b --budget cards",
+		"spend charge card:7 20 --id c --budget cards", "spend credit card:7 5 --budget cards",
+		"spend upto card:7 700 --least 1 --hold --ttl 1h --id u --budget cards", "spend void u --budget cards",
+		"spend limits card:7 --budget cards", "spend limits card:7 month=500 --budget cards",
+		"spend rules set budget.yaml", "spend rules show --budget cards", "spend rules diff other.yaml", "spend rules release --budget cards",
+		"spend authorize card:7 30.00 --id d --budget cards", "spend holds card:7 --budget cards", "spend get d --budget cards",
+		"spend freeze card:7 --reason stolen --budget cards", "spend charge card:7 1 --budget cards",
+		"spend able card:7 5 --budget cards", "spend cancel d card:7 --budget cards", "spend remaining card:7 --budget cards", "spend history card:7 --budget cards", "spend export --budget cards", "spend backtest --rules other.yaml", "spend verify --budget cards", "spend prune --budget cards",
 	} {
 		name, _, _ := strings.Cut(line, " ")
 		r := cli(t, append(strings.Fields(line), "--json")...)

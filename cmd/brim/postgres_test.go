@@ -108,6 +108,22 @@ func TestServers(t *testing.T) {
 	}
 }
 
+// The rules of a budget are in PostgreSQL, beside its ledger.
+func TestPostgresSpend(t *testing.T) {
+	s := migratedServer(t)
+	spend := spendOn(t, cardsBudget, s)
+	spend("charge", "card", "30", "--also", "team/ops").want(t, exitOK, "charged", "")
+	spend("charge", "card", "991").want(t, exitNever, "single", "")
+	spend("rules", "history").want(t, exitOK, "held  brim", "")
+	spend("verify").want(t, exitOK, "sound: 1 accounts", "")
+	tight := budgetIn(t, strings.Replace(cardsBudget, "990", "20", 1))
+	cli(t, "spend", "rules", "diff", tight, "--store", s).want(t, exitBroken, "+   - ", "")
+	cli(t, "spend", "backtest", "--rules", tight, "--store", s).want(t, exitOK, "cards: of 2 decisions on 1 accounts", "")
+	cli(t, "spend", "rules", "set", tight, "--store", s).want(t, exitOK, "set: cards revision 2, held\nunchanged: team revision 1", "")
+	spend("charge", "card", "30").want(t, exitNever, "single", "")
+	cli(t, "spend", "charge", "card", "30", "--budget", "no", "--store", s).want(t, exitUsage, "", `"brim spend rules set FILE" stores a budget`)
+}
+
 // TestPostgresReplay replays a real access log. PostgreSQL decides it as memory does, and no bucket
 // remains.
 func TestPostgresReplay(t *testing.T) {

@@ -72,13 +72,15 @@ func TestWrongCalls(t *testing.T) {
 	t.Setenv("BRIM_STORE", "")
 	for name, content := range map[string]string{
 		"text.db": strings.Repeat("not a database\n", 1000), "empty.db": "", "lost.db.journal": "left behind",
-		"cards.yaml": "budget: cards\ncurrency: EUR\nrules:\n  - {name: month, rolling: 1000.00, window: 30d}\n",
-		"field.yaml": "budget: x\ncolour: red\n", "rules.yaml": "budget: a/b\ncurrency: EUR\nrules: [{name: e, lifetime: 1}]\n",
+		"cards.yaml":  "budget: cards\ncurrency: EUR\nrules:\n  - {name: month, rolling: 1000.00, window: 30d}\n",
+		"rules2.yaml": "budget: others\ncurrency: EUR\nrules: [{name: e, lifetime: 1}]\n",
+		"field.yaml":  "budget: x\ncolour: red\n", "rules.yaml": "budget: a/b\ncurrency: EUR\nrules: [{name: e, lifetime: 1}]\n",
 	} {
 		if err := os.WriteFile(name, []byte(content), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
+	cli(t, "spend", "rules", "set", "cards.yaml", "--store", "cards.db").want(t, exitOK, "set: cards revision 1, held", "")
 	before, _ := os.ReadDir(".")
 	for _, tc := range []struct {
 		call string // '' is an empty argument, and LONG a key that is too long
@@ -221,23 +223,34 @@ func TestWrongCalls(t *testing.T) {
 		{"completion bsh", 64, `brim completion: there is no command "bsh"; did you mean "bash"?`},
 		{"man nodir", 70, "brim man: open nodir/brim-able.1: no such file or directory"},
 		{"spend sped", 64, `brim spend: there is no command "sped"`},
-		{"spend charge card 1", 64, "brim spend charge: --budget is missing: the YAML file with the budget"},
-		{"spend charge card 1 --budget nowhere.yaml", 65, "brim spend charge: open nowhere.yaml: no such file or directory"},
-		{"spend charge card 1 --budget field.yaml", 65, `brim spend charge: field.yaml: not a budget file: line 2: colour: unknown field`},
-		{"spend charge card 1 --budget rules.yaml", 65, "brim spend charge: rules.yaml: not a budget file: line 1: budget: a budget's name must be 1 to 64 bytes of UTF-8 without control characters and without /"},
-		{"spend charge card --budget cards.yaml", 64, "brim spend charge: AMOUNT is missing"},
-		{"spend charge card -1.00 --budget cards.yaml", 64, "brim spend charge: AMOUNT is -1.00; it must be positive"},
-		{"spend charge card 1.234 --budget cards.yaml --store memory:", 64, `brim spend charge: invalid amount: "1.234" has too many decimal places; the currency has 2`},
-		{"spend charge card 0 --budget cards.yaml --store memory:", 64, "brim spend charge: invalid amount: 0.00 EUR; it must be positive"},
-		{"spend charge card 5x --budget cards.yaml --store memory:", 64, `brim spend charge: invalid amount: "5x" is not a decimal number; write it like 12.34`},
-		{"spend charge card 1 --tag travel --budget cards.yaml --store memory:", 64, "brim spend charge: --tag is written like category=travel"},
-		{"spend charge card 1 --tag a=1 --tag a=2 --budget cards.yaml --store memory:", 64, "brim spend charge: --tag a is given twice"},
-		{"spend charge card 1 --also team --budget cards.yaml --store memory:", 64, "brim spend charge: --also is written BUDGET/ACCOUNT"},
-		{"spend charge card 1 --also no/one --budget cards.yaml --store memory:", 64, `brim spend charge: invalid request: no budget is called "no"; see "also" of the budget file`},
-		{"spend charge card 1 --budget cards.yaml --store redis://x", 64, "brim spend charge: spend keeps no ledger in Redis, because a fail-over there can lose what was acknowledged; give a file or postgres://..."},
-		{"spend capture pay 1 --budget cards.yaml --store memory:", 65, "brim spend capture: no such spend: its ID is unknown, began no spend, or is older than keep_ids"},
-		{"spend get pay --budget cards.yaml --store memory:", 65, "brim spend get: no such spend: its ID is unknown, or is older than keep_ids"},
-		{"spend history card --limit -1 --budget cards.yaml", 64, "brim spend history: --limit is -1; it must be 0 or more"},
+		{"spend charge card 1", 64, `brim spend charge: --budget is missing: the name of a budget in the store; "brim spend rules set FILE" stores one`},
+		{"spend rules show --store cards.db", 64, `brim spend rules show: --budget is missing: the name of a budget in the store; "brim spend rules set FILE" stores one`},
+		{"spend rules set nowhere.yaml", 65, "brim spend rules set: open nowhere.yaml: no such file or directory"},
+		{"spend rules set field.yaml", 65, `brim spend rules set: field.yaml: not a budget file: line 2: colour: unknown field`},
+		{"spend rules set rules.yaml", 65, "brim spend rules set: rules.yaml: not a budget file: line 1: budget: a budget's name must be 1 to 64 bytes of UTF-8 without control characters and without /"},
+		{"spend rules set cards.yaml --budget cards", 64, "brim spend rules set: the file has the names of its budgets; leave out --budget"},
+		{"spend rules set", 64, "brim spend rules set: FILE is missing"},
+		{"spend rules histry", 64, `brim spend rules: there is no command "histry"; did you mean "history"?`},
+		{"spend rules show --revision 7 --budget cards --store cards.db", 65, `brim spend rules show: budget "cards" has no revision 7`},
+		{"spend rules diff rules2.yaml --store cards.db", 64, `brim spend rules diff: invalid request: "brim spend rules set FILE" stores a budget, and the ledger has none that is called "others"`},
+		{"spend backtest --store cards.db", 64, "brim spend backtest: --rules is missing: the budget file with the other rules"},
+		{"spend backtest --rules cards.yaml --since 0s --store cards.db", 64, "brim spend backtest: --since is 0s; it must be positive"},
+		{"spend backtest --rules cards.yaml --top -1 --store cards.db", 64, "brim spend backtest: --top is -1; it must be 0 or more"},
+		{"spend backtest --rules rules2.yaml --store cards.db", 64, `brim spend backtest: invalid request: "brim spend rules set FILE" stores a budget, and the ledger has none that is called "others"`},
+		{"spend charge card --budget cards", 64, "brim spend charge: AMOUNT is missing"},
+		{"spend charge card -1.00 --budget cards", 64, "brim spend charge: AMOUNT is -1.00; it must be positive"},
+		{"spend charge card 1 --budget others --store cards.db", 64, `brim spend charge: invalid request: "brim spend rules set FILE" stores a budget, and the ledger has none that is called "others"`},
+		{"spend charge card 1.234 --budget cards --store cards.db", 64, `brim spend charge: invalid amount: "1.234" has too many decimal places; the currency has 2`},
+		{"spend charge card 0 --budget cards --store cards.db", 64, "brim spend charge: invalid amount: 0.00 EUR; it must be positive"},
+		{"spend charge card 5x --budget cards --store cards.db", 64, `brim spend charge: invalid amount: "5x" is not a decimal number; write it like 12.34`},
+		{"spend charge card 1 --tag travel --budget cards --store cards.db", 64, "brim spend charge: --tag is written like category=travel"},
+		{"spend charge card 1 --tag a=1 --tag a=2 --budget cards --store cards.db", 64, "brim spend charge: --tag a is given twice"},
+		{"spend charge card 1 --also team --budget cards --store cards.db", 64, "brim spend charge: --also is written BUDGET/ACCOUNT"},
+		{"spend charge card 1 --also no/one --budget cards --store cards.db", 64, `brim spend charge: invalid request: "brim spend rules set FILE" stores a budget, and the ledger has none that is called "no"`},
+		{"spend charge card 1 --budget cards --store redis://x", 64, "brim spend charge: spend keeps no ledger in Redis, because a fail-over there can lose what was acknowledged; give a file or postgres://..."},
+		{"spend capture pay 1 --budget cards --store cards.db", 65, "brim spend capture: no such spend: its ID is unknown, began no spend, or is older than --keep-ids"},
+		{"spend get pay --budget cards --store cards.db", 65, "brim spend get: no such spend: its ID is unknown, or is older than --keep-ids"},
+		{"spend history card --limit -1 --budget cards", 64, "brim spend history: --limit is -1; it must be 0 or more"},
 	} {
 		args := strings.Fields(tc.call)
 		for i, arg := range args {
@@ -262,19 +275,20 @@ func TestWrongCalls(t *testing.T) {
 	}
 }
 
-// inNoStore are calls that neither create a store nor answer for one that is not there. budget stands
+// inNoStore are calls that neither create a store nor answer for one that is not there. FILE stands
 // for the file of a budget.
 var inNoStore = []string{
 	"state k --capacity 5 --leak-rate 1", "state k", "able k 5 --capacity 5 --leak-rate 1", "drain k 5 --capacity 5 --leak-rate 1",
 	"list", "block k 1h", "unblock k", "reset k", "reset --all", "prune", "compact", "verify", "doctor", "backup new.db", "ui",
-	"spend remaining card --budget budget", "spend history card --budget budget", "spend limits card --budget budget",
-	"spend capture pay 1 --budget budget",
+	"spend remaining card --budget cards", "spend history card --budget cards", "spend limits card --budget cards",
+	"spend capture pay 1 --budget cards", "spend charge card 1 --budget cards", "spend rules show --budget cards",
+	"spend rules diff FILE", "spend backtest --rules FILE",
 }
 
 // A command that reads from a mistyped path must neither create a file nor answer for it.
 //
-// Where a journal stands without its file, the file was lost. No command takes it for an empty store,
-// and none makes a new file in its place.
+// Where a journal stands without its file, the file was lost. No command takes it for an empty
+// store, and none makes a new file in its place.
 func TestNoSuchStore(t *testing.T) {
 	sound, _ := filled(t)
 	s, lost := crash(t, sound)
@@ -287,14 +301,14 @@ func TestNoSuchStore(t *testing.T) {
 	missing := filepath.Join(filepath.Dir(lost), "missing.db")
 	budget := budgetIn(t, cardsBudget)
 	on := func(call, path string) result {
-		return cli(t, append(strings.Fields(strings.ReplaceAll(call, "--budget budget", "--budget "+budget)), "--store", path)...)
+		return cli(t, append(strings.Fields(strings.ReplaceAll(call, "FILE", budget)), "--store", path)...)
 	}
 	const orphan = "the file is missing, but its journal crashed.db.journal is there; put the file back beside it"
 	for _, call := range inNoStore {
 		on(call, missing).want(t, exitAbsent, "", missing+": no such file")
 		on(call, lost).want(t, exitUnavailable, "", orphan)
 	}
-	for _, call := range []string{"try k 1 --capacity 5 --leak-rate 1", "spend charge card 1 --budget budget"} {
+	for _, call := range []string{"try k 1 --capacity 5 --leak-rate 1", "spend rules set FILE"} {
 		on(call, lost).want(t, exitUnavailable, "", orphan)
 	}
 	if entries, err := os.ReadDir(filepath.Dir(lost)); err != nil || len(entries) != 1 {

@@ -9,7 +9,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/brimgo/brim/cmd/brim/internal/budgetfile"
 	"github.com/brimgo/brim/internal/duration"
 	"github.com/brimgo/brim/internal/table"
 	"github.com/brimgo/brim/spend"
@@ -46,7 +45,7 @@ func (a *app) spendExtendCommand(f *spendFlags) *cobra.Command {
 	var fate expiryFlag
 	cmd := newCommand("spend/extend")
 	f.addID(cmd)
-	cmd.Flags().Var(&ttl, "ttl", "how long the hold lasts from now on, like 90s, 24h or 7d (default: hold_ttl of the budget)")
+	cmd.Flags().Var(&ttl, "ttl", "how long the hold lasts from now on, like 90s, 24h or 7d (default: 7d)")
 	cmd.Flags().Lookup("ttl").DefValue = ""
 	fate.add(cmd)
 	cmd.RunE = a.followUp(f, "extended", func(ctx context.Context, b *spend.Budgets, r followUp) (spend.Decision, error) {
@@ -65,7 +64,7 @@ func (a *app) spendFreezeCommand(f *spendFlags, kind string) *cobra.Command {
 		if kind != "unfreeze" && reason == "" {
 			return usagef("--reason is missing; the ledger keeps it")
 		}
-		return a.withBudget(cmd.Context(), f, true, func(b *spend.Budgets, _ *budgetfile.File) error {
+		return a.withBudget(cmd.Context(), f, func(b *spend.Budgets) error {
 			call, done := b.Freeze, "frozen"
 			switch kind {
 			case "mend":
@@ -93,7 +92,7 @@ func (a *app) spendMoveCommand(f *spendFlags) *cobra.Command {
 		if reason == "" {
 			return usagef("--reason is missing; the ledger keeps it")
 		}
-		return a.withBudget(cmd.Context(), f, true, func(b *spend.Budgets, _ *budgetfile.File) error {
+		return a.withBudget(cmd.Context(), f, func(b *spend.Budgets) error {
 			r := spend.MoveRequest{ID: f.requestID(), Account: args[0], To: args[1], Reason: reason}
 			d, err := b.MoveAccount(cmd.Context(), r)
 			if err != nil {
@@ -128,14 +127,14 @@ func (a *app) spendLimitsCommand(f *spendFlags) *cobra.Command {
 			if until != "" {
 				return usagef("--until ends a limit, and no RULE=AMOUNT is given")
 			}
-			return a.withBudget(cmd.Context(), f, false, func(b *spend.Budgets, _ *budgetfile.File) error {
+			return a.withBudget(cmd.Context(), f, func(b *spend.Budgets) error {
 				return a.printLimits(cmd.Context(), b, args[0])
 			})
 		}
-		return a.withBudget(cmd.Context(), f, true, func(b *spend.Budgets, file *budgetfile.File) error {
+		return a.withBudget(cmd.Context(), f, func(b *spend.Budgets) error {
 			r := spend.LimitsRequest{ID: f.requestID(), Account: args[0]}
 			for _, s := range args[1:] {
-				l, err := parseLimit(s, file.Budget.Currency, end)
+				l, err := parseLimit(s, b.Currency(), end)
 				if err != nil {
 					return err
 				}
@@ -193,7 +192,7 @@ func (a *app) spendPlanCommand(f *spendFlags) *cobra.Command {
 	cmd.Flags().BoolVar(&none, "none", false, "the account has the rules of the budget again")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		set := none || len(args) > 1
-		return a.withBudget(cmd.Context(), f, set, func(b *spend.Budgets, _ *budgetfile.File) error {
+		return a.withBudget(cmd.Context(), f, func(b *spend.Budgets) error {
 			if !set {
 				plan, err := b.Plan(cmd.Context(), args[0])
 				if err != nil {
@@ -241,7 +240,7 @@ func (a *app) printLimits(ctx context.Context, b *spend.Budgets, account string)
 func (a *app) spendHoldsCommand(f *spendFlags) *cobra.Command {
 	cmd := newCommand("spend/holds")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		return a.withBudget(cmd.Context(), f, false, func(b *spend.Budgets, _ *budgetfile.File) error {
+		return a.withBudget(cmd.Context(), f, func(b *spend.Budgets) error {
 			t := table.New(table.Right("HELD"), table.Right("CAPTURED"), table.Right("EXPIRES AT"), table.Left("ID"))
 			for h, err := range b.Holds(cmd.Context(), args[0]) {
 				if err != nil {
@@ -264,7 +263,7 @@ func (a *app) spendHoldsCommand(f *spendFlags) *cobra.Command {
 func (a *app) spendGetCommand(f *spendFlags) *cobra.Command {
 	cmd := newCommand("spend/get")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		return a.withBudget(cmd.Context(), f, false, func(b *spend.Budgets, _ *budgetfile.File) error {
+		return a.withBudget(cmd.Context(), f, func(b *spend.Budgets) error {
 			x, err := b.Get(cmd.Context(), args[0])
 			if err != nil {
 				return err

@@ -80,6 +80,9 @@ func (a *app) describeSpend(id string, d spend.Decision, done string) error {
 		}
 		t.Add("  "+ruleText(x.Usage), figures(x.Usage), when)
 	}
+	for _, x := range d.Shadow {
+		t.Add("  "+ruleText(x), figures(x), "is in the shadow, and would decline")
+	}
 	for _, x := range d.Crossed {
 		t.Add("  "+ruleText(x.Usage), figures(x.Usage), fmt.Sprintf("has reached %d %%", x.Share))
 	}

@@ -9,32 +9,14 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/brimgo/brim/cmd/brim/internal/budgetfile"
 	"github.com/brimgo/brim/internal/table"
 	"github.com/brimgo/brim/spend"
 )
 
-func (a *app) spendRulesCommand(f *spendFlags) *cobra.Command {
-	cmd := newCommand("spend/rules")
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		file, err := a.budget(cmd.Context(), f)
-		if err != nil {
-			return err
-		}
-		for _, b := range append([]spend.Budget{file.Budget}, file.Options.Budgets...) {
-			if err := a.printJSON(b); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-	return cmd
-}
-
 func (a *app) spendRemainingCommand(f *spendFlags) *cobra.Command {
 	cmd := newCommand("spend/remaining")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		return a.withBudget(cmd.Context(), f, false, func(b *spend.Budgets, _ *budgetfile.File) error {
+		return a.withBudget(cmd.Context(), f, func(b *spend.Budgets) error {
 			list, err := b.Remaining(cmd.Context(), args[0])
 			if err != nil {
 				return err
@@ -71,7 +53,7 @@ func (a *app) spendHistoryCommand(f *spendFlags) *cobra.Command {
 		if limit < 0 {
 			return usagef("--limit is %d; it must be 0 or more", limit)
 		}
-		return a.withBudget(cmd.Context(), f, false, func(b *spend.Budgets, _ *budgetfile.File) error {
+		return a.withBudget(cmd.Context(), f, func(b *spend.Budgets) error {
 			t := table.New(make([]table.Column, 8)...)
 			for e, err := range b.History(cmd.Context(), args[0], &spend.HistoryOptions{Limit: limit}) {
 				if err != nil {
@@ -89,6 +71,9 @@ func (a *app) spendHistoryCommand(f *spendFlags) *cobra.Command {
 				}
 				if len(e.Refused) > 0 {
 					note = "by " + strings.Join(e.Refused, ", ")
+				}
+				if len(e.Shadow) > 0 {
+					note = strings.TrimPrefix(note+"; in the shadow, by "+strings.Join(e.Shadow, ", "), "; ")
 				}
 				if len(e.Credited) > 0 {
 					note = "counted by " + creditedText(e.Credited)
@@ -108,7 +93,7 @@ func (a *app) spendHistoryCommand(f *spendFlags) *cobra.Command {
 func (a *app) spendExportCommand(f *spendFlags) *cobra.Command {
 	cmd := newCommand("spend/export")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		return a.eachBudget(cmd.Context(), f, func(b *spend.Budgets) error {
+		return a.withBudget(cmd.Context(), f, func(b *spend.Budgets) error {
 			for e, err := range b.Export(cmd.Context(), nil) {
 				if err == nil {
 					err = a.printEntry(e)
@@ -123,13 +108,14 @@ func (a *app) spendExportCommand(f *spendFlags) *cobra.Command {
 	return cmd
 }
 
-// printEntry prints an entry as JSON.
-func (a *app) printEntry(e spend.Entry) error {
-	return a.printJSON(struct {
-		spend.Entry
-		TTL float64 `json:"ttl,omitzero"` // seconds
-	}{e, e.TTL.Seconds()})
+// spendEntryJSON is the form in which --json prints an entry.
+type spendEntryJSON struct {
+	spend.Entry
+	TTL float64 `json:"ttl,omitzero"` // seconds
 }
+
+// printEntry prints an entry as JSON.
+func (a *app) printEntry(e spend.Entry) error { return a.printJSON(spendEntryJSON{e, e.TTL.Seconds()}) }
 
 // creditedText describes the parts of a credit that rules have counted, in the order of the rules'
 // names.

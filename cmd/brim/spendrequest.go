@@ -9,7 +9,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/brimgo/brim/cmd/brim/internal/budgetfile"
 	"github.com/brimgo/brim/internal/duration"
 	"github.com/brimgo/brim/spend"
 )
@@ -45,7 +44,7 @@ func (a *app) spendChargeCommand(f *spendFlags, kind string) *cobra.Command {
 		cmd.Flags().BoolVar(&hold, "hold", false, "hold the amount, instead of charging it")
 	}
 	if kind == "authorize" || kind == "upto" {
-		cmd.Flags().Var(&ttl, "ttl", "how long the hold lasts, like 90s, 24h or 7d (default: hold_ttl of the budget)")
+		cmd.Flags().Var(&ttl, "ttl", "how long the hold lasts, like 90s, 24h or 7d (default: 7d)")
 		cmd.Flags().Lookup("ttl").DefValue = ""
 		fate.add(cmd)
 	}
@@ -56,7 +55,7 @@ func (a *app) spendChargeCommand(f *spendFlags, kind string) *cobra.Command {
 		cmd.Flags().StringVar(&dated, "dated", "", "the date at which the money counts, like 2026-12-04T18:00:00Z (default: now)")
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		return a.withBudget(cmd.Context(), f, kind != "able", func(b *spend.Budgets, file *budgetfile.File) error {
+		return a.withBudget(cmd.Context(), f, func(b *spend.Budgets) error {
 			r := spend.Request{ID: f.requestID(), Account: args[0], Varying: varying, TTL: ttl.Std(), OnExpiry: fate.Expiry, Forced: forced}
 			if kind == "able" {
 				r.ID = args[0] // a question has no ID
@@ -71,7 +70,7 @@ func (a *app) spendChargeCommand(f *spendFlags, kind string) *cobra.Command {
 					return usagef("--dated is %.40q; write it like 2026-12-04T18:00:00Z", dated)
 				}
 			}
-			if r.Amount, err = spend.ParseMoney(args[1], file.Budget.Currency); err != nil {
+			if r.Amount, err = spend.ParseMoney(args[1], b.Currency()); err != nil {
 				return err
 			}
 			if r.Tags, err = parseTags(tags); err != nil {
@@ -88,7 +87,7 @@ func (a *app) spendChargeCommand(f *spendFlags, kind string) *cobra.Command {
 				u := spend.UpToRequest{Request: r, Least: r.Amount, Hold: hold}
 				if least != "" {
 					var err error
-					if u.Least, err = spend.ParseMoney(least, file.Budget.Currency); err != nil {
+					if u.Least, err = spend.ParseMoney(least, r.Amount.Currency); err != nil {
 						return spend.Decision{}, err
 					}
 				}
@@ -160,10 +159,10 @@ func (a *app) followUp(
 	f *spendFlags, done string, decide func(context.Context, *spend.Budgets, followUp) (spend.Decision, error),
 ) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
-		return a.withBudget(cmd.Context(), f, false, func(b *spend.Budgets, file *budgetfile.File) (err error) {
+		return a.withBudget(cmd.Context(), f, func(b *spend.Budgets) (err error) {
 			r := followUp{id: f.requestID(), earlier: args[0]}
 			if len(args) > 1 {
-				if r.amount, err = spend.ParseMoney(args[1], file.Budget.Currency); err != nil {
+				if r.amount, err = spend.ParseMoney(args[1], b.Currency()); err != nil {
 					return err
 				}
 			}
@@ -205,7 +204,7 @@ func (a *app) spendVoidCommand(f *spendFlags) *cobra.Command {
 func (a *app) spendCancelCommand(f *spendFlags) *cobra.Command {
 	cmd := newCommand("spend/cancel")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		return a.withBudget(cmd.Context(), f, true, func(b *spend.Budgets, _ *budgetfile.File) error {
+		return a.withBudget(cmd.Context(), f, func(b *spend.Budgets) error {
 			d, err := b.Cancel(cmd.Context(), args[0], args[1])
 			if err != nil {
 				return err

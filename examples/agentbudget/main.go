@@ -8,11 +8,11 @@
 //
 //	go run ./examples/agentbudget -stream
 //
-// Note five things. Prices of tokens are fractions of a cent, so the budget counts in millionths of a
-// cent and nothing is rounded. Before each step the agent authorizes the highest possible cost, and
-// afterwards it captures the real cost, so it never overspends. A failed step voids its hold. A step
-// that ends in any other way is settled, too: the agent's context may have ended, and the request
-// is sent again while the ledger is away, which its ID makes safe.
+// Note five things. Prices of tokens are fractions of a cent, so the budget counts in millionths of
+// a cent and nothing is rounded. Before each step the agent authorizes the highest possible cost,
+// and afterwards it captures the real cost, so it never overspends. A failed step voids its hold. A
+// step that ends in any other way is settled, too: the agent's context may have ended, and the
+// request is sent again while the ledger is away, which its ID makes safe.
 //
 // The hold of a step that dies with the process expires. The ID of each step contains the task, so
 // that an agent that is started again repeats no payment: it asks the ledger for the outcome of the
@@ -65,6 +65,7 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	defer func() { err = errors.Join(err, l.Close()) }()
 	budget, err := spend.New(ctx, l, spend.Budget{
 		Name: "agents", Currency: unit,
+		Revision: 1, // raise it with each change of the rules
 		Rules: []spend.Rule{
 			spend.Calendar("day", usd(5_00), spend.Day, time.UTC),
 			spend.PerTransaction("step", usd(1_00)),
@@ -84,7 +85,8 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	return a.report(ctx)
 }
 
-// unit is the currency of the budget: dollars with 8 decimal places. Amounts in cents are exact in it.
+// unit is the currency of the budget: dollars with 8 decimal places. Amounts in cents are exact in
+// it.
 const unit = "USD:8"
 
 func usd(cents int64) spend.Money { return spend.Money{Minor: cents, Currency: "USD"} }
@@ -170,8 +172,8 @@ func (a *agent) take(ctx context.Context, n int, s step) (err error) {
 	return nil
 }
 
-// before tells the outcome of a step in an earlier run of the task. One process has the file open at
-// a time, so that run is over.
+// before tells the outcome of a step in an earlier run of the task. One process has the file open
+// at a time, so that run is over.
 func (a *agent) before(ctx context.Context, id string, s step) error {
 	known, err := a.budget.Get(ctx, id)
 	if err != nil {
@@ -209,8 +211,8 @@ func (a *agent) void(ctx context.Context, id string) error {
 	})
 }
 
-// endHold sends the request that ends a hold, whether the caller's context has ended or not. It sends
-// the request again while the ledger is away.
+// endHold sends the request that ends a hold, whether the caller's context has ended or not. It
+// sends the request again while the ledger is away.
 func endHold(ctx context.Context, send func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
 	defer cancel()

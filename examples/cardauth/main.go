@@ -1,5 +1,5 @@
 // Command cardauth decides the authorizations of payment cards over HTTP. It is a whole service: a
-// test holds it to 150 statements.
+// test holds it to 175 statements.
 //
 //	go run ./examples/cardauth
 //
@@ -9,13 +9,14 @@
 //		-H 'Idempotency-Key: cap-1' localhost:8080/authorizations/pay-1/captures
 //	curl localhost:8080/cards/7
 //
-// The ledger is a file, cards.db. Several instances share PostgreSQL, whose tables "brim migrate up"
-// makes:
+// The ledger is a file, cards.db. Several instances share PostgreSQL, whose tables "brim migrate
+// up" makes:
 //
 //	go run ./examples/cardauth -store postgres://localhost/cards -rules rules.json
 //
 // The rules are a file in the JSON form of a budget. Without one, those of rules.json beside this
-// program count.
+// program count. The ledger keeps them, and all instances decide by its newest revision: a file
+// with a lower one changes nothing.
 //
 // A network sends these messages, each with an Idempotency-Key:
 //
@@ -33,15 +34,20 @@
 //
 //	POST /cards/{card}/freeze, /unfreeze, /limits
 //	GET  /cards/{card}
+//	PUT  /rules                           {"rules": a budget with a higher revision, "by", "reason"}
+//	POST /rules/backtest                  {"rules": a budget, "since"}: how would these have decided?
+//
+// A rule with "shadow": true refuses nothing. Answers name it where it would have refused.
 //
 // Note four things. The Idempotency-Key is the ID of the request: whoever got no answer, or a 503,
-// sends the same message again, and it has one effect. A decline is an answer and not a failure: 402
-// with a problem document that names every rule that refused, and with Retry-After if a wait helps.
+// sends the same message again, and it has one effect. A decline is an answer and not a failure:
+// 402 with a problem document that names every rule that refused, and with Retry-After if a wait
+// helps.
 //
 // An authorization is answered within two seconds. If the ledger has not decided it by then, the
-// answer is a decline, and the service cancels the request for as long as it takes: so nothing stays
-// held. If the service is killed between the two, the hold ends with its TTL, or sooner if the network
-// sends its cancel.
+// answer is a decline, and the service cancels the request for as long as it takes: so nothing
+// stays held. If the service is killed between the two, the hold ends with its TTL, or sooner if
+// the network sends its cancel.
 //
 // And money that has moved is never refused: presentments and refunds are forced, and advices and
 // records count whatever the rules say.
@@ -54,11 +60,13 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
 	"os"
 	"os/signal"
 	"syscall"
+	_ "time/tzdata" // an instance without the zone of a rule could not decide
 
 	"github.com/brimgo/brim/spend"
 	"github.com/brimgo/brim/spend/boltledger"
@@ -98,7 +106,7 @@ func run(ctx context.Context, args []string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, l.Close()) }()
-	cards, err := spend.New(ctx, l, budget, nil)
+	cards, err := spend.New(ctx, l, budget, &spend.Options{Logger: slog.Default()})
 	if err != nil {
 		return err
 	}

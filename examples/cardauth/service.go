@@ -69,6 +69,15 @@ type (
 	limits struct {
 		Limits []spend.RuleLimit `json:"limits"`
 	}
+	rules struct {
+		Rules  spend.Budget `json:"rules"`
+		By     string       `json:"by"`
+		Reason string       `json:"reason"`
+	}
+	trial struct {
+		Rules spend.Budget `json:"rules"`
+		Since time.Time    `json:"since"`
+	}
 )
 
 // request returns the request for a payment.
@@ -119,7 +128,13 @@ func (s *service) handler() http.Handler {
 		"POST /cards/{of}/limits": handle(func(ctx context.Context, key, of string, m limits) (spend.Decision, error) {
 			return s.cards.SetLimits(ctx, spend.LimitsRequest{ID: key, Account: "card:" + of, Limits: m.Limits})
 		}),
-		"GET /cards/{of}": s.figures,
+		"GET /cards/{of}": answer(s.figures),
+		"PUT /rules": answer(func(ctx context.Context, _ string, m rules) (any, error) {
+			ctx, stop := context.WithTimeout(ctx, deadline)
+			defer stop()
+			return map[string]int64{"revision": m.Rules.Revision}, s.cards.SetRules(ctx, m.Rules, &spend.SetRulesOptions{By: m.By, Reason: m.Reason})
+		}),
+		"POST /rules/backtest": answer(s.backtest),
 	}
 	mux := http.NewServeMux()
 	for pattern, handler := range routes {
@@ -181,20 +196,75 @@ func (s *service) prune(ctx context.Context) {
 	}
 }
 
-// figures answers with the figures of a card by rule, and with its open holds.
-func (s *service) figures(w http.ResponseWriter, r *http.Request) {
-	ctx, stop := context.WithTimeout(r.Context(), deadline)
+// figures tells the figures of a card by rule, and its open holds.
+func (s *service) figures(ctx context.Context, card string, _ struct{}) (any, error) {
+	ctx, stop := context.WithTimeout(ctx, deadline)
 	defer stop()
-	rules, err := s.cards.Remaining(ctx, "card:"+r.PathValue("of"))
+	rules, err := s.cards.Remaining(ctx, "card:"+card)
 	holds := []spend.Status{}
-	for h, failed := range s.cards.Holds(ctx, "card:"+r.PathValue("of")) {
+	for h, failed := range s.cards.Holds(ctx, "card:"+card) {
 		holds, err = append(holds, h), errors.Join(err, failed)
 	}
-	if err != nil {
-		fail(w, status(err), err)
-		return
+	return map[string]any{"rules": rules, "holds": holds}, err
+}
+
+// verdict tells how other rules would have decided.
+type verdict struct {
+	Decisions int64            `json:"decisions"`
+	Approves  int64            `json:"approves"` // of the declined ones, and parts of others
+	Refuses   map[string]int64 `json:"refuses"`  // of the approved ones, by rule
+	Skipped   int64            `json:"skipped"`  // cards of which old entries are gone
+}
+
+// backtest decides the requests since a time anew by other rules, and changes nothing.
+func (s *service) backtest(ctx context.Context, _ string, m trial) (any, error) {
+	out := verdict{Refuses: make(map[string]int64)}
+	err := s.cards.Backtest(ctx, spend.BacktestOptions{
+		Rules: m.Rules, Since: m.Since,
+		Flip: func(f spend.Flip) error {
+			if f.Approved {
+				out.Approves++
+			}
+			for _, rule := range f.Refused {
+				out.Refuses[rule]++
+			}
+			return nil
+		},
+		Done: func(r spend.Replayed) error {
+			out.Decisions += r.Decisions
+			if r.Skipped != "" {
+				out.Skipped++
+			}
+			return nil
+		},
+	})
+	return out, err
+}
+
+// decode decodes a message, or answers that it cannot.
+func decode[M any](w http.ResponseWriter, r *http.Request) (m M, ok bool) {
+	body := json.NewDecoder(http.MaxBytesReader(w, r.Body, 1<<16))
+	body.DisallowUnknownFields()
+	if err := body.Decode(&m); err != nil && !errors.Is(err, io.EOF) {
+		fail(w, http.StatusBadRequest, err)
+		return m, false
 	}
-	write(w, http.StatusOK, "application/json", map[string]any{"rules": rules, "holds": holds})
+	return m, true
+}
+
+// answer decodes a message, and answers it with what do returns.
+func answer[M any](do func(ctx context.Context, of string, m M) (any, error)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		m, ok := decode[M](w, r)
+		if !ok {
+			return
+		}
+		if body, err := do(r.Context(), r.PathValue("of"), m); err != nil {
+			fail(w, status(err), err)
+		} else {
+			write(w, http.StatusOK, "application/json", body)
+		}
+	}
 }
 
 // handle decodes a message, and answers it with its decision. The key is the Idempotency-Key, and
@@ -203,11 +273,8 @@ func handle[M any](do func(ctx context.Context, key, of string, m M) (spend.Deci
 	return func(w http.ResponseWriter, r *http.Request) {
 		ctx, stop := context.WithTimeout(context.WithoutCancel(r.Context()), deadline)
 		defer stop()
-		var m M
-		body := json.NewDecoder(http.MaxBytesReader(w, r.Body, 1<<16))
-		body.DisallowUnknownFields()
-		if err := body.Decode(&m); err != nil && !errors.Is(err, io.EOF) {
-			fail(w, http.StatusBadRequest, err)
+		m, ok := decode[M](w, r)
+		if !ok {
 			return
 		}
 		d, err := do(ctx, r.Header.Get("Idempotency-Key"), r.PathValue("of"), m)

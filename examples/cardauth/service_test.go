@@ -92,10 +92,12 @@ type reply struct {
 	Canceled  bool
 	Amount    *spend.Money
 	Declines  []spend.Decline
+	Shadow    []spend.Usage
 	Detail    string
 	Rules     []spend.Usage
 	Holds     []spend.Status
 	mediaType string
+	body      string
 }
 
 // send sends a message, which is a question without a body for GET.
@@ -107,6 +109,7 @@ func (n *network) send(method, path, key, body string) (got reply) {
 	start := time.Now()
 	n.handler().ServeHTTP(w, r)
 	got.status, got.took, got.wait, got.mediaType = w.Code, time.Since(start), w.Header().Get("Retry-After"), w.Header().Get("Content-Type")
+	got.body = w.Body.String()
 	if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil {
 		n.Errorf("%s: %d, %s: %v", path, w.Code, w.Body, err)
 	}

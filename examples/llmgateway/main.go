@@ -74,6 +74,7 @@ func run(ctx context.Context, args []string) (err error) {
 	file := flags.String("file", "", "bbolt `file` of the ledger; without one, it is in memory")
 	price := flags.Int64("price", 300, "price of a token, in millionths of a cent")
 	cents := flags.Int64("limit", 30, "cents per minute of a client")
+	revision := flags.Int64("revision", 0, "`number` of the limit; raise it with another -limit for the same -file")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -93,7 +94,7 @@ func run(ctx context.Context, args []string) (err error) {
 	}
 	defer func() { err = errors.Join(err, l.Close()) }()
 	g := &gateway{
-		limit: money(*cents * 1_000_000), price: *price, upstream: strings.TrimSuffix(*upstream, "/"),
+		limit: money(*cents * 1_000_000), revision: *revision, price: *price, upstream: strings.TrimSuffix(*upstream, "/"),
 		key: os.Getenv("UPSTREAM_KEY"), client: &http.Client{Timeout: 10 * time.Minute}, log: slog.Default(),
 	}
 	if err := g.use(ctx, l); err != nil {
@@ -117,6 +118,7 @@ func run(ctx context.Context, args []string) (err error) {
 type gateway struct {
 	budgets  *spend.Budgets
 	limit    spend.Money // of a client, in a minute
+	revision int64       // of the limit
 	price    int64       // of a token
 	upstream string
 	key      string // of the gateway, for the API
@@ -133,7 +135,7 @@ func money(n int64) spend.Money { return spend.Money{Minor: n, Currency: "USD:8"
 // use has the gateway keep its accounts in l.
 func (g *gateway) use(ctx context.Context, l ledger.Ledger) (err error) {
 	g.budgets, err = spend.New(ctx, l, spend.Budget{
-		Name: "clients", Currency: "USD:8", Rules: []spend.Rule{spend.Leaky("minute", g.limit, time.Minute)},
+		Name: "clients", Currency: "USD:8", Revision: g.revision, Rules: []spend.Rule{spend.Leaky("minute", g.limit, time.Minute)},
 	}, nil)
 	return err
 }

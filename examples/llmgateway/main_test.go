@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/brimgo/brim/brimtest"
+	"github.com/brimgo/brim/spend"
 	"github.com/brimgo/brim/spend/ledger"
 	"github.com/brimgo/brim/spend/memledger"
 	"github.com/brimgo/brim/store"
@@ -182,7 +183,7 @@ func TestGateway(t *testing.T) {
 	t.Run("the ledger is away", func(t *testing.T) {
 		m := &model{}
 		g, _ := over(t, m)
-		if err := g.use(t.Context(), &away{fails: 1 << 30}); err != nil {
+		if err := g.use(t.Context(), &away{Ledger: memledger.New(nil), fails: 1 << 30}); err != nil {
 			t.Fatal(err)
 		}
 		if w := ask(g, "alice", 500); w.Code != http.StatusServiceUnavailable || m.calls.Load() != 0 {
@@ -283,6 +284,28 @@ func TestFaults(t *testing.T) {
 func always(bool) bool            { return true }
 func onlyStream(stream bool) bool { return stream }
 
+// TestLimit starts the gateway with another limit over the same ledger.
+func TestLimit(t *testing.T) {
+	l := memledger.New(nil)
+	g := &gateway{limit: limit}
+	for _, c := range []struct {
+		tokens, revision, holds int64
+		err                     error
+	}{{1000, 0, 1000, nil}, {500, 0, 1000, spend.ErrBudget}, {500, 1, 500, nil}, {1000, 0, 500, nil}} {
+		g.limit, g.revision = money(c.tokens), c.revision
+		if err := g.use(t.Context(), l); !errors.Is(err, c.err) {
+			t.Errorf("%+v: %v", c, err)
+		}
+		b, err := spend.Open(t.Context(), l, "clients", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if left, err := b.Remaining(t.Context(), account("alice")); err != nil || left[0].Limit != money(c.holds) {
+			t.Errorf("%+v: %+v, %v", c, left, err)
+		}
+	}
+}
+
 // away is a ledger that cannot be reached for some decisions, after some others.
 type away struct {
 	ledger.Ledger
@@ -291,6 +314,9 @@ type away struct {
 }
 
 func (l *away) Decide(ctx context.Context, job *ledger.Job) error {
+	if len(job.Requests) == 0 { // the limit, with which the gateway starts
+		return l.Ledger.Decide(ctx, job)
+	}
 	if l.ok--; l.ok < 0 && l.fails > 0 {
 		l.fails--
 		if l.killed {
@@ -302,8 +328,8 @@ func (l *away) Decide(ctx context.Context, job *ledger.Job) error {
 }
 
 // TestKilled kills the gateway before each of its decisions about a call whose events tell the
-// usage. The client has paid for the tokens of each event that it has got. When the hold has expired,
-// nothing stays held, and the client has paid all that the API may bill.
+// usage. The client has paid for the tokens of each event that it has got. When the hold has
+// expired, nothing stays held, and the client has paid all that the API may bill.
 func TestKilled(t *testing.T) {
 	for _, stream := range []bool{false, true} {
 		for ok := range 8 {
@@ -337,7 +363,8 @@ func TestKilled(t *testing.T) {
 	}
 }
 
-// spent returns the tokens that the entries of the ledger have charged, also those of expired holds.
+// spent returns the tokens that the entries of the ledger have charged, also those of expired
+// holds.
 func spent(t *testing.T, g *gateway) (sum int64) {
 	t.Helper()
 	if _, err := g.budgets.Prune(t.Context()); err != nil {

@@ -77,8 +77,8 @@ func (n Names) Qualified() string { return Quote(n.schema) + "." + Quote(n.table
 // use in a statement.
 func (n Names) QualifiedVersions() string { return Quote(n.schema) + "." + Quote(n.Versions()) }
 
-// ledger are the suffixes of the tables that package spend keeps beside the buckets, of three indexes
-// and of a view.
+// ledger are the suffixes of the tables that package spend keeps beside the buckets, of three
+// indexes and of a view.
 var ledger = [...]string{"accounts", "accounts_due", "entries", "entries_dated", "requests", "requests_at", "spends", "holds", "rules", "ledger"}
 
 // Ledger returns the tables of package spend, unquoted. They are in the same schema.

@@ -185,8 +185,7 @@ func (c *Combiner[Q, A]) doSlow(ctx context.Context, hash uint64, in Q) (out A, 
 		}
 		held.Store(time.Now().Add(remembered).UnixNano())
 		if time.Since(start) >= c.r.Timeout {
-			return out, fmt.Errorf("%w: another transaction has held the row for %v; keep transactions that fill buckets short",
-				store.ErrUnavailable, c.r.Timeout)
+			return out, fmt.Errorf("%w for %v; keep transactions that fill buckets short", ErrHeld, c.r.Timeout)
 		}
 	}
 	if err == nil {

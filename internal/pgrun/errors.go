@@ -37,8 +37,8 @@ type answer struct {
 	advice  string // the way out, or ""
 }
 
-// The classes of answers. An error that leaves nothing applied is unavailable only if it is known to
-// pass by itself; see [store.ErrMisconfigured].
+// The classes of answers. An error that leaves nothing applied is unavailable only if it is known
+// to pass by itself; see [store.ErrMisconfigured].
 var (
 	passes = store.ErrUnavailable
 	ours   = store.ErrMisconfigured
@@ -158,10 +158,10 @@ func Class(err error) error {
 	return ours
 }
 
-// connecting returns the class of the error of an attempt to connect. The driver tries one server of
-// the connection string after the other, and some sslmodes have it try each with and without TLS. The
-// store is out of reach only if each of these errors passes by itself. Where the driver may do without
-// TLS, the failure of TLS says nothing.
+// connecting returns the class of the error of an attempt to connect. The driver tries one server
+// of the connection string after the other, and some sslmodes have it try each with and without
+// TLS. The store is out of reach only if each of these errors passes by itself. Where the driver
+// may do without TLS, the failure of TLS says nothing.
 func connecting(err *pgconn.ConnectError) error {
 	plain := err.Config.TLSConfig == nil ||
 		slices.ContainsFunc(err.Config.Fallbacks, func(f *pgconn.FallbackConfig) bool { return f.TLSConfig == nil })
@@ -188,9 +188,9 @@ func attempts(err error) []error {
 	return []error{err}
 }
 
-// passing reports whether an error that is not the server's passes by itself: there was no answer, or
-// the only servers that answered were standbys. An alert of TLS is an answer, although package tls makes
-// an error of the network of it.
+// passing reports whether an error that is not the server's passes by itself: there was no answer,
+// or the only servers that answered were standbys. An alert of TLS is an answer, although package
+// tls makes an error of the network of it.
 func passing(err error) bool {
 	var network net.Error
 	var op *net.OpError
@@ -217,8 +217,9 @@ type standby struct{ error }
 
 func (e standby) Unwrap() error { return e.error }
 
-// OnStandby marks the error of a connection to a standby. The server reports in_hot_standby, also when
-// it is promoted. A pooler may keep that from its clients: the error then counts as a setting of ours.
+// OnStandby marks the error of a connection to a standby. The server reports in_hot_standby, also
+// when it is promoted. A pooler may keep that from its clients: the error then counts as a setting
+// of ours.
 func OnStandby(conn *pgconn.PgConn, err error) error {
 	if err != nil && judge(err) == readOnly && conn.ParameterStatus("in_hot_standby") == "on" {
 		return standby{err}
@@ -263,8 +264,8 @@ type unsent struct{ error }
 
 func (e unsent) Unwrap() error { return e.error }
 
-// explained reports an error that callers may see as it is, such as a backend's own before it sent a
-// statement or about a row that it has read.
+// explained reports an error that callers may see as it is, such as a backend's own before it sent
+// a statement or about a row that it has read.
 func explained(err error) bool {
 	for _, known := range []error{
 		store.ErrUnavailable, store.ErrUnknownOutcome, store.ErrMisconfigured, store.ErrCorrupt, store.ErrInvalidKey,

@@ -113,8 +113,8 @@ func (l *Lane) ready() error {
 // retries is the largest number of attempts after the first.
 const retries = 3
 
-// again reports whether the attempt number n, from 0, ended with an error that says that nothing was
-// applied and that the same statement may succeed. It waits before the next attempt.
+// again reports whether the attempt number n, from 0, ended with an error that says that nothing
+// was applied and that the same statement may succeed. It waits before the next attempt.
 //
 // A cancelled statement is sent once more, because the cancellation can be a mistake. A
 // lock_timeout that passes while the server grants the lock cancels the statement a moment later.
@@ -166,9 +166,9 @@ func (l *Lane) IdleTimeout() *string {
 // hold. Where there is no lane, they do not.
 func (l *Lane) Skips() bool { return l != nil && l.skip }
 
-// ErrHeld is the Err of a request that a flush leaves out because another transaction holds a row of
-// it. Nothing was applied. The caller's goroutine moves the request to the slow lane.
-var ErrHeld = fmt.Errorf("%w: another transaction holds the row", store.ErrUnavailable)
+// ErrHeld is the Err of a request that a flush leaves out because another transaction holds a row
+// of it. Nothing was applied. The caller's goroutine moves the request to the slow lane.
+var ErrHeld = fmt.Errorf("%w: another transaction has held the row", store.ErrUnavailable)
 
 // acquire takes a connection for the next flush. Callers can still take their requests back
 // while it waits.

@@ -3,6 +3,7 @@ package lin
 import (
 	"context"
 	"errors"
+	"math"
 	"math/rand/v2"
 	"runtime"
 	"slices"
@@ -231,9 +232,89 @@ func (l stillHeld) Decide(ctx context.Context, job *ledger.Job) error {
 func inStillHeld(r *rand.Rand) (world, plan, error) {
 	w, p, err := inMemledger(r)
 	if l, ok := w.(*inProcess); ok && err == nil {
-		l.spends, err = l.spends.b.over(stillHeld{l.inner.(ledger.Ledger)})
+		l.spends, err = l.spends.b.over(context.Background(), stillHeld{l.inner.(ledger.Ledger)})
 	}
 	return w, p, err
+}
+
+// outdated is a ledger whose decisions go by rules that were read before their accounts were
+// locked.
+type outdated struct {
+	ledger.Ledger
+	rules func(budget string) (ledger.Rules, error)
+}
+
+func (l outdated) Decide(ctx context.Context, job *ledger.Job) error {
+	if len(job.Requests) == 0 { // it sets rules
+		return l.Ledger.Decide(ctx, job)
+	}
+	old := outdatedSnapshot{rules: make(map[string]ledger.Rules)}
+	for _, k := range job.Rules {
+		r, err := l.rules(k.Budget)
+		if err != nil {
+			return err
+		}
+		old.rules[k.Budget] = r
+	}
+	own := *job
+	own.Run = func(s ledger.Snapshot) (*ledger.Changes, error) { return job.Run(outdatedSnapshot{s, old.rules}) }
+	return l.Ledger.Decide(ctx, &own)
+}
+
+type outdatedSnapshot struct {
+	ledger.Snapshot
+	rules map[string]ledger.Rules
+}
+
+func (s outdatedSnapshot) Rules(budget string) (ledger.Rules, error) { return s.rules[budget], nil }
+
+// newest returns the newest rules of a budget.
+func newest(l ledger.Ledger, budget string) (r ledger.Rules, err error) {
+	job := &ledger.Job{Rules: []ledger.Known{{Budget: budget}}, Run: func(s ledger.Snapshot) (_ *ledger.Changes, err error) {
+		r, err = s.Rules(budget)
+		return nil, err
+	}}
+	return r, l.View(context.Background(), job)
+}
+
+// inOutdated returns a ledger with two processes. outdate replaces the ledger of both, or of one.
+func inOutdated(outdate func(s *budgets, b *budget, l ledger.Ledger) error) func(r *rand.Rand) (world, plan, error) {
+	return func(r *rand.Rand) (world, plan, error) {
+		w, p, err := inMemledger(r)
+		if l, ok := w.(*inProcess); ok && err == nil {
+			err = outdate(l.spends, l.spends.b, l.inner.(ledger.Ledger))
+		}
+		return w, p, err
+	}
+}
+
+// readEarly has all decisions go by rules that were read some decisions ago.
+func readEarly(s *budgets, b *budget, l ledger.Ledger) error {
+	all, err := b.over(context.Background(), remembering(l, 2*clients))
+	if err == nil {
+		*s = *all
+	}
+	return err
+}
+
+// readOnce has one of two processes decide by the rules that it has read first.
+func readOnce(s *budgets, b *budget, l ledger.Ledger) (err error) {
+	s.other, err = b.process(context.Background(), remembering(l, math.MaxInt))
+	return err
+}
+
+// remembering returns a ledger whose decisions go by the rules of so many decisions ago.
+func remembering(l ledger.Ledger, ago int) ledger.Ledger {
+	var mu sync.Mutex
+	all := make(map[string][]ledger.Rules)
+	return outdated{l, func(budget string) (ledger.Rules, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		r, err := newest(l, budget)
+		list := append(all[budget], r)
+		all[budget] = list
+		return list[max(0, len(list)-1-ago)], err
+	}}
 }
 
 func mistelling(l joiner) joiner { return spoiledLedger{l, mistold} }
@@ -431,6 +512,14 @@ func TestCatches(t *testing.T) {
 		{
 			name: string(stuck), open: inFlawed(stuck, func(m *storeModel) model { return refusalsModel{m} }),
 			why: "the bucket has room again, and memory refuses",
+		},
+		{
+			name: "rules that are read before the lock", open: inOutdated(readEarly),
+			why: "an account goes back to older rules",
+		},
+		{
+			name: "a process with its own rules", open: inOutdated(readOnce),
+			why: "it never hears of newer ones",
 		},
 		{
 			name: "a new ID for a resend", open: inAltered(renamed),

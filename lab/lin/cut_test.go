@@ -481,6 +481,7 @@ var spendExchanges = []exchange{
 	{name: "credit", before: paid, in: second(credit, 2)},
 	{name: "up to", in: []request{spendRequest{Verb: upTo, Number: 2, Amount: 3, Least: 1}}},
 	{name: "limits", in: []request{spendRequest{Verb: setLimits, Number: 2, Rule: lifetime, Amount: leastLimits[lifetime]}}},
+	{name: "rules", before: paid, in: []request{spendRequest{Verb: setRules, Rules: Rules{Revision: 1, Single: 90, Lifetime: 90, Window: 90, Length: time.Hour, Extra: true}}}},
 	{name: "freeze", in: second(freeze, 0)},
 	{name: "unfreeze", before: []request{spendRequest{Verb: freeze, Number: 1}}, in: second(unfreeze, 0)},
 	{name: "remaining", before: paid, in: []request{spendRequest{Verb: remaining}}},

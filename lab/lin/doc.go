@@ -19,10 +19,10 @@
 // still has all writes to a file. So it finds an answer that comes before the write, and an
 // error with the wrong meaning, and no missing sync.
 //
-// A primary that is stopped does not know that its replica has taken over. Until it hears of that, it
-// may answer a question or a refusal from fills that are lost; docs/promises.md says so. The check
-// believes such an answer only outside the time of the fault. A fill that was acknowledged in that
-// time must last.
+// A primary that is stopped does not know that its replica has taken over. Until it hears of that,
+// it may answer a question or a refusal from fills that are lost; docs/promises.md says so. The
+// check believes such an answer only outside the time of the fault. A fill that was acknowledged in
+// that time must last.
 //
 // A history has at most 9 calls of unknown outcome, because the time of a check grows
 // exponentially with their number: during each fault, only so many calls are let through. When
@@ -55,8 +55,10 @@
 //   - Ledgers answer exactly: the decision, every figure of every rule, and the first answer again
 //     if a request is sent again. Requests are canceled before they arrive, at the same time, and
 //     later; a canceled request gets the answer of its cancellation, or takes money that has moved.
-//     A third of the requests comes from a process that still has a rule which ForgetRule takes away.
 //     If no spend has two accounts, the clock of the history steps back, and accounts are mended.
+//     Rules change a few times in a history. Any process sets them, at the same time as others, or
+//     as it starts. A decision that begins when new rules are set goes by them, also in a process
+//     that starts with older ones, and no account goes back to older ones.
 //
 // # Time
 //
@@ -78,7 +80,7 @@
 //
 // # Planted faults
 //
-// TestCatches, TestCatchesOfCuts and TestLease/catches test subjects with a fault each, and must find
-// it: lost updates, answers before the commit, resends, misread clocks, servers that do not sync,
-// fail-overs that lose writes, leases that outlive their term.
+// TestCatches, TestCatchesOfCuts and TestLease/catches test subjects with a fault each, and must
+// find it: lost updates, answers before the commit, resends, misread clocks, servers that do not
+// sync, fail-overs that lose writes, leases that outlive their term, decisions by older rules.
 package lin

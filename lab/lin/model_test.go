@@ -6,8 +6,8 @@ import (
 
 	"github.com/anishathalye/porcupine"
 
-	"github.com/brimgo/brim/lab/internal/harness"
 	"github.com/brimgo/brim/lab/internal/history"
+	"github.com/brimgo/brim/spend"
 	"github.com/brimgo/brim/store"
 )
 
@@ -81,17 +81,68 @@ func TestPartition(t *testing.T) {
 	}
 }
 
-// TestFiguresAfterMend: a mend gives the account figures of all rules of its process, and
-// ForgetRule tells that it has taken them.
-func TestFiguresAfterMend(t *testing.T) {
-	s := subject{name: "memledger", open: inMemledger}
-	f, _, err := s.try(harness.Seed(1), []step{
-		{in: spendRequest{Verb: mend, Number: 1, Account: team, Old: true}}, {in: spendRequest{Verb: forget, Account: team}},
-	})
-	if err != nil {
-		t.Fatal(err)
+// TestRules: a decision that begins when new rules are set goes by them, and no account goes back.
+func TestRules(t *testing.T) {
+	m := &spendModel{budget: tens, began: history.At(0)}
+	set := func(began, over, revision, amount int64) *call {
+		r := tens.First
+		r.Revision, r.Single, r.Lifetime, r.Window = revision, amount, amount, amount
+		return &call{in: spendRequest{Verb: setRules, Rules: r}, out: spendAnswer{}, began: began, over: over}
 	}
-	if f != nil {
-		t.Error(f.describe())
+	refused := func(c *call) *call {
+		c.out = spendAnswer{Mistake: spend.ErrBudget.Error()}
+		return c
+	}
+	starting := func(c *call) *call {
+		q, _ := c.in.(spendRequest)
+		q.Starts = true
+		c.in = q
+		return c
+	}
+	by := func(limit int64, c *call) *call {
+		a, _ := c.out.(spendAnswer)
+		for i := range a.Remaining {
+			u := &a.Remaining[i]
+			u.Limit, u.Remaining = eur(limit), eur(u.Remaining.Minor+limit-u.Limit.Minor)
+		}
+		return c
+	}
+	next := func(c *call) *call { // another request
+		q, _ := c.in.(spendRequest)
+		q.Number++
+		c.in = q
+		return c
+	}
+	asked := func(c *call) *call {
+		c.in = spendRequest{Verb: remaining}
+		return c
+	}
+	for _, c := range []struct {
+		name  string
+		calls []*call
+		want  porcupine.CheckResult
+	}{
+		{"newer rules hold", []*call{set(1, 2, 1, 20), by(20, charged(3, 4, 5))}, porcupine.Ok},
+		{"older rules hold no more", []*call{set(1, 2, 1, 20), charged(3, 4, 5)}, porcupine.Illegal},
+		{"older rules hold meanwhile", []*call{set(1, 4, 1, 20), charged(2, 3, 5)}, porcupine.Ok},
+		{"a question between the rules and the commit", []*call{charged(1, 8, 5), set(2, 3, 1, 20), by(20, asked(charged(4, 5, 0)))}, porcupine.Ok},
+		{"a question after both", []*call{charged(1, 8, 5), set(2, 3, 1, 20), by(20, asked(charged(9, 10, 0)))}, porcupine.Illegal},
+		{"a decision between them", []*call{next(charged(1, 8, 10)), set(2, 3, 1, 20), by(20, charged(4, 5, 5))}, porcupine.Illegal},
+		{"unknown, and done", []*call{lost(set(1, 9, 1, 20)), charged(2, 3, 5), by(20, next(charged(4, 5, 10)))}, porcupine.Ok},
+		{"unknown, and not done", []*call{lost(set(1, 9, 1, 20)), charged(2, 3, 5), next(charged(10, 11, 10))}, porcupine.Ok},
+		{"older rules are back", []*call{lost(set(1, 9, 1, 20)), by(20, charged(2, 3, 5)), next(charged(4, 5, 10))}, porcupine.Illegal},
+		{"the same rules", []*call{set(1, 2, 1, 20), set(3, 4, 1, 20)}, porcupine.Ok},
+		{"other rules of one revision", []*call{set(1, 2, 1, 20), set(3, 4, 1, 30)}, porcupine.Illegal},
+		{"one of two", []*call{set(1, 4, 1, 20), refused(set(2, 3, 1, 30)), by(20, charged(5, 6, 5))}, porcupine.Ok},
+		{"none of two", []*call{refused(set(1, 4, 1, 20)), refused(set(2, 3, 1, 30))}, porcupine.Illegal},
+		{"a lower revision", []*call{set(1, 2, 2, 20), set(3, 4, 1, 30)}, porcupine.Illegal},
+		{"a start with a lower revision", []*call{set(1, 2, 2, 20), starting(set(3, 4, 1, 30)), by(20, charged(5, 6, 5))}, porcupine.Ok},
+		{"a start with other rules of one revision", []*call{set(1, 2, 1, 20), starting(set(3, 4, 1, 30))}, porcupine.Illegal},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if got := check(m, c.calls, time.Minute).CheckResult; got != c.want {
+				t.Errorf("%s, want %s", got, c.want)
+			}
+		})
 	}
 }

@@ -193,8 +193,8 @@ func inPgledger(in func() *place, alter func(joiner) joiner) func(r *rand.Rand) 
 		if err != nil {
 			return nil, plan{}, err
 		}
-		b := newBudget(r)
-		b.Prefix, b.Length, b.TTL = w.prefix, time.Hour, time.Hour
+		b := newBudget(r, false)
+		b.Prefix = w.prefix
 		w.ends, w.m = allAccounts(), newSpendModel(b)
 		open := func(s store.Store, pool *pgxpool.Pool, alter func(joiner) joiner) (ledger.Ledger, *budgets, error) {
 			own, err := pgledger.New(s.(*postgres.Store), nil)
@@ -216,7 +216,7 @@ func inPgledger(in func() *place, alter func(joiner) joiner) func(r *rand.Rand) 
 		w.ledgers = &ledgers{budget: b, open: []ledger.Ledger{l}, after: func() (ledger.Ledger, *budgets, error) {
 			return open(w.after, at.direct, nil)
 		}}
-		return w, planSpend(r, spendStyle{joins: at.timeout == 0, impatient: 4, strikes: w.strikes, sure: w.sure}), nil
+		return w, planSpend(r, b, spendStyle{joins: at.timeout == 0, impatient: 4, strikes: w.strikes, sure: w.sure}), nil
 	}
 }
 
@@ -234,11 +234,7 @@ func (b *budget) joinable(ctx context.Context, l joiner, pool *pgxpool.Pool) (*b
 	}
 	spends.join = func(ctx context.Context, do func(*budgets) error) error {
 		return within(ctx, pool, func(tx pgx.Tx) error {
-			joined, err := b.over(ctx, l.With(tx))
-			if err != nil {
-				return err
-			}
-			return do(joined)
+			return do(spends.with(l.With(tx)))
 		})
 	}
 	return spends, nil
@@ -362,8 +358,8 @@ func (p *place) crash(b *blow, how func(*pgtest.Server) error) error {
 	return how(p.server)
 }
 
-// processes returns the processes whose titles contain a text. After a crash, the server has none of a
-// connection until somebody connects.
+// processes returns the processes whose titles contain a text. After a crash, the server has none
+// of a connection until somebody connects.
 func processes(s *pgtest.Server, title string) (fit []int, err error) {
 	err = eventually("the server has a process "+title, func() (bool, error) {
 		all, err := s.Processes()

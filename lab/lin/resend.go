@@ -9,7 +9,7 @@ func (h *played) resend() error {
 	sent := make(map[int]bool)
 	for _, c := range h.rec.all() {
 		q, ok := c.in.(spendRequest)
-		if !ok || c.out != nil {
+		if !ok || c.out != nil || q.Verb == setRules { // sent again, it does not tell
 			continue
 		}
 		if err := h.date(c, q); err != nil {

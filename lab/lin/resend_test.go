@@ -13,12 +13,12 @@ import (
 )
 
 // tens is a budget with 10 units for each rule.
-var tens = &budget{Single: 10, Lifetime: 10, Window: 10, Length: time.Hour, TTL: time.Hour}
+var tens = &budget{First: Rules{Single: 10, Lifetime: 10, Window: 10, Length: time.Hour}, TTL: time.Hour}
 
 // charged is a call that charges 5 units, with request 1. used is what the rules count after it.
 func charged(began, over, used int64) *call {
 	d := spend.Decision{Approved: true, Amount: eur(5), At: history.At(0)}
-	for _, name := range ruleNames {
+	for _, name := range ruleNames[:extra] {
 		u := spend.Usage{Account: spend.Account{Name: "0"}, Rule: name, Limit: eur(10), Used: eur(used), Held: eur(0), Remaining: eur(10 - used)}
 		if name == "single" {
 			u.Used, u.Remaining = eur(0), eur(10)
@@ -82,7 +82,7 @@ func TestResolved(t *testing.T) {
 		c := charged(began, over, used)
 		a, _ := c.out.(spendAnswer)
 		if used > 0 {
-			a.Remaining[window].GrowsAt = a.At.Add(tens.Length)
+			a.Remaining[window].GrowsAt = a.At.Add(tens.First.Length)
 		}
 		c.in, c.out = spendRequest{Verb: remaining}, a
 		return c
@@ -170,10 +170,10 @@ func TestResolved(t *testing.T) {
 // TestResendTells: the entry of a request tells its time although it was canceled, and so the wait
 // of a later decline is known.
 func TestResendTells(t *testing.T) {
-	b := &budget{Single: 100, Lifetime: 100, Window: 100, Length: time.Hour, TTL: time.Hour}
+	b := &budget{First: hundreds, TTL: time.Hour}
 	m := newSpendModel(b)
 	now := m.began
-	s, err := b.over(memledger.New(&memledger.Options{Clock: func() time.Time { now = now.Add(time.Second); return now }}))
+	s, err := b.over(t.Context(), memledger.New(&memledger.Options{Clock: func() time.Time { now = now.Add(time.Second); return now }}))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -60,9 +60,12 @@ func (r *rig) attempt() *attempt {
 	}
 }
 
+// hundreds are rules of 100 units each.
+var hundreds = Rules{Single: 100, Lifetime: 100, Window: 100, Length: time.Hour}
+
 // spends has the attempt call ledgers.
 func (a *attempt) spends(ctx context.Context) (err error) {
-	b := &budget{Prefix: fmt.Sprintf("%08d-", a.number), Single: 100, Lifetime: 100, Window: 100, Length: time.Hour, TTL: time.Hour}
+	b := &budget{Prefix: fmt.Sprintf("%08d-", a.number), First: hundreds, TTL: time.Hour}
 	a.m = newSpendModel(b)
 	if a.through.spends, err = b.joinable(ctx, a.ledger, a.pool); err == nil {
 		a.past.spends, err = b.joinable(ctx, a.soundLedger, a.direct)
@@ -216,7 +219,7 @@ var pruneSpends = &special{
 	call: func(ctx context.Context, a *attempt) []error {
 		b, err := brief(ctx, a.ledger)
 		if err != nil {
-			return []error{err}
+			return []error{err, err}
 		}
 		done, err := b.Prune(ctx)
 		// The error of a Prune leaves the parts that its result counts.

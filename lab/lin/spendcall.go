@@ -36,7 +36,7 @@ const (
 	freeze    verb = "freeze"
 	unfreeze  verb = "unfreeze"
 	mend      verb = "mend"
-	forget    verb = "forget" // the rule retired of the team
+	setRules  verb = "rules" // of a budget
 	remaining verb = "remaining"
 	tick      verb = "tick" // the history's clock moves
 )
@@ -57,9 +57,11 @@ type spendRequest struct {
 	Force   bool  // whatever the rules say: authorize, capture, refund
 	Until   int   // seconds from the start to the end of the limit; 0: no end
 	Final   bool
-	Shared  bool // the money counts against the budget of the team, too
-	Old     bool // by a process that still has the rule retired
-	Joined  bool // a charge in a transaction of the caller's
+	Shared  bool  // the money counts against the budget of the team, too
+	Other   bool  // by the other process
+	Starts  bool  // by a process that starts, with the first rules or with those that it sets
+	Joined  bool  // a charge in a transaction of the caller's
+	Rules   Rules // of setRules
 	Seconds int
 }
 
@@ -80,7 +82,13 @@ func (q spendRequest) String() string {
 	if q.Verb == setLimits {
 		text += fmt.Sprintf(" of rule %d until %d s", q.Rule, q.Until)
 	}
-	for name, set := range map[string]bool{"final": q.Final, "forced": q.Force, "default": q.Default, "added": q.Add, "joined": q.Joined, "by the old process": q.Old} {
+	if q.Verb == setRules {
+		text += fmt.Sprintf(" %+v", q.Rules)
+	}
+	for name, set := range map[string]bool{
+		"final": q.Final, "forced": q.Force, "default": q.Default, "added": q.Add, "joined": q.Joined,
+		"by the other process": q.Other, "by a process that starts": q.Starts,
+	} {
 		if set {
 			text += " " + name
 		}
@@ -102,6 +110,8 @@ func (q spendRequest) touches() []int {
 	switch {
 	case q.Verb == tick:
 		return nil
+	case q.Verb == setRules && q.Account != team:
+		return []int{0, 1, 2}
 	case q.Shared:
 		return []int{q.Account, team}
 	}
@@ -133,6 +143,8 @@ func (a spendAnswer) String() string {
 		return string(a.Err)
 	case a.Mistake != "":
 		return a.Mistake
+	case a.Remaining == nil: // rules
+		return "done"
 	case a.Approved:
 		fmt.Fprintf(&b, "approved %d, ", a.Amount.Minor)
 	}
@@ -147,85 +159,102 @@ func (a spendAnswer) String() string {
 	return b.String()
 }
 
-// budget is a budget with three accounts and the budget of their team. All have the same rules.
+// budget is a budget with three accounts and the budget of their team. Both begin with the same
+// rules.
 type budget struct {
-	Prefix                   string // of all names, so that histories share a ledger
-	Single, Lifetime, Window int64  // amounts of rules
-	Length, TTL              time.Duration
+	Prefix string // of all names, so that histories share a ledger
+	First  Rules
+	TTL    time.Duration
 }
 
-// The rules of a budget, by number. A credit makes room in the rule lifetime, and in the rule
-// retired, which the team has in the old process alone.
+// Rules are a revision of the rules of a budget.
+type Rules struct {
+	Revision                 int64
+	Single, Lifetime, Window int64 // amounts of rules
+	Length                   time.Duration
+	Extra                    bool // the budget has the rule extra, of the amount Lifetime
+}
+
+// The rules of a budget, by number. A credit makes room in the rules lifetime and extra.
 const (
 	single = iota
 	lifetime
 	window
-	retired
-	rules = retired // the number of rules of a budget in a new process
+	extra
+	rules // the number of rules
 )
 
-func (b *budget) rules() []spendtest.Rule {
-	rule := func(kind, name string, limit int64) spendtest.Rule {
-		return spendtest.Rule{Kind: kind, Name: name, Limit: limit, Most: limit, Credits: kind == "lifetime"}
+// ruleNames are the names of the rules, by number.
+var ruleNames = [rules]string{"single", "lifetime", "window", "extra"}
+
+// list returns the rules as the model has them.
+func (r Rules) list() []spendtest.Rule {
+	rule := func(kind string, number int, limit int64) spendtest.Rule {
+		return spendtest.Rule{Kind: kind, Name: ruleNames[number], Limit: limit, Most: limit, Credits: kind == "lifetime"}
 	}
 	list := []spendtest.Rule{
-		single: rule("single", "single", b.Single), lifetime: rule("lifetime", "lifetime", b.Lifetime),
-		window: rule("rolling", "window", b.Window), retired: rule("lifetime", "retired", b.Lifetime),
+		single: rule("single", single, r.Single), lifetime: rule("lifetime", lifetime, r.Lifetime),
+		window: rule("rolling", window, r.Window), extra: rule("lifetime", extra, r.Lifetime),
 	}
-	list[window].Width = b.Length.Microseconds()
+	list[window].Width = r.Length.Microseconds()
+	if !r.Extra {
+		return list[:extra]
+	}
 	return list
 }
 
-// rulesOf returns the rules of the accounts in a process.
-func (b *budget) rulesOf(old bool) spendtest.Rules {
-	all := b.rules()
-	return func(account string) []spendtest.Rule {
-		if old && account == b.account(team) {
-			return all
-		}
-		return all[:rules]
-	}
-}
-
-// ruleNames are the names of the rules, by number.
-var ruleNames = [rules]string{"single", "lifetime", "window"}
-
 func eur(n int64) spend.Money { return spend.Money{Minor: n, Currency: "EUR"} }
 
-// budgets sends requests to a ledger.
+// budgets sends requests to a ledger, as a process.
 type budgets struct {
-	b    *budget
-	main *spend.Budgets
-	team *spend.Budgets
-	old  *budgets // of the old process
+	b      *budget
+	ledger ledger.Ledger
+	main   *spend.Budgets
+	team   *spend.Budgets
+	other  *budgets // of another process
 	// join calls a function in a transaction of the caller's, with the budgets of the ledger that
 	// has joined it.
 	join func(ctx context.Context, do func(*budgets) error) error
 }
 
+// over returns the budgets of two processes.
 func (b *budget) over(ctx context.Context, l ledger.Ledger) (*budgets, error) {
-	s, err := b.process(ctx, l, false)
+	s, err := b.process(ctx, l)
 	if err == nil {
-		s.old, err = b.process(ctx, l, true)
+		s.other, err = b.process(ctx, l)
 	}
 	return s, err
 }
 
-// process returns the budgets of a process.
-func (b *budget) process(ctx context.Context, l ledger.Ledger, old bool) (*budgets, error) {
-	of := func(name string, account int) spend.Budget {
-		all := spend.Budget{Name: b.Prefix + name, Currency: "EUR"}
-		for _, r := range b.rulesOf(old)(b.account(account)) {
-			all.Rules = append(all.Rules, r.Rule())
-		}
-		return all
+// process returns the budgets of a process that starts with the first rules.
+func (b *budget) process(ctx context.Context, l ledger.Ledger) (s *budgets, err error) {
+	s = &budgets{b: b, ledger: l}
+	s.main, err = spend.New(ctx, l, b.declared(0, b.First), &spend.Options{Budgets: []spend.Budget{b.declared(team, b.First)}, HoldTTL: b.TTL})
+	if err == nil {
+		s.team, err = s.main.ForBudget(ctx, b.Prefix+"team")
 	}
-	main, err := spend.New(ctx, l, of("card", 0), &spend.Options{Budgets: []spend.Budget{of("team", team)}, HoldTTL: b.TTL})
-	if err != nil {
-		return nil, err
+	return s, err
+}
+
+// with returns the budgets over the ledger of a transaction of the caller's.
+func (s *budgets) with(l ledger.Ledger) *budgets {
+	joined := &budgets{b: s.b, ledger: l, main: s.main.With(l), team: s.team.With(l)}
+	if s.other != nil {
+		joined.other = s.other.with(l)
 	}
-	all, err := main.ForBudget(b.Prefix + "team")
-	return &budgets{b: b, main: main, team: all}, err
+	return joined
+}
+
+// declared returns rules of the budget of an account.
+func (b *budget) declared(account int, r Rules) spend.Budget {
+	all := spend.Budget{Name: b.Prefix + "card", Currency: "EUR", Revision: r.Revision, Retired: []string{ruleNames[extra]}}
+	if account == team {
+		all.Name = b.Prefix + "team"
+	}
+	for _, one := range r.list() {
+		all.Rules = append(all.Rules, one.Rule())
+	}
+	return all
 }
 
 func (b *budget) id(number int) string { return fmt.Sprintf("%s%d", b.Prefix, number) }
@@ -258,13 +287,21 @@ func (s *budgets) call(ctx context.Context, q spendRequest) spendAnswer {
 }
 
 func (s *budgets) send(ctx context.Context, q spendRequest) (d spend.Decision, err error) {
-	if q.Old {
-		s = s.old
+	switch {
+	case q.Verb == setRules && q.Starts:
+		_, err = spend.New(ctx, s.ledger, s.b.declared(q.Account, q.Rules), &spend.Options{HoldTTL: s.b.TTL})
+		return d, err
+	case q.Starts:
+		if s, err = s.b.process(ctx, s.ledger); err != nil {
+			return d, err
+		}
+	case q.Other:
+		s = s.other
 	}
 	on := s.of(q.Account)
 	switch q.Verb {
-	case forget:
-		d.Amount.Minor, err = on.ForgetRule(ctx, "retired", "no process has it")
+	case setRules:
+		err = on.SetRules(ctx, s.b.declared(q.Account, q.Rules), nil)
 	case remaining:
 		d.Remaining, err = on.Remaining(ctx, s.b.account(q.Account))
 	default:

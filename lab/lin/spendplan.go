@@ -19,11 +19,12 @@ type spendStyle struct {
 }
 
 // planSpend returns a random plan for a ledger. In half of the plans, all spends count against the
-// team, too.
-func planSpend(r *rand.Rand, s spendStyle) plan {
+// team, too. A few calls set rules, as the search for an order takes long if many do.
+func planSpend(r *rand.Rand, b *budget, s spendStyle) plan {
 	p := plan{strikes: make(map[int64]bool), seed: r.Uint64()}
 	shared, ahead := r.IntN(2) == 0, false
 	var begun, sent []spendRequest
+	revised, newest := shared || r.IntN(3) == 0, inForce{b.First, b.First} // rules join the accounts of their budget
 	for number := 1; len(p.steps) < each*clients; number++ {
 		q := newSpend(r, begun, number, s.clock)
 		switch n := r.IntN(20); {
@@ -34,14 +35,21 @@ func planSpend(r *rand.Rand, s spendStyle) plan {
 			}
 		case n < 2:
 			q = spendRequest{Verb: remaining, Account: r.IntN(team)}
-		case n == 2 && shared && r.IntN(2) == 0:
-			q = spendRequest{Verb: forget, Account: team}
+		case n == 2 && revised && r.IntN(4) == 0:
+			for account := r.IntN(accounts); ; { // maybe two at the same time
+				q = newest.revised(r, account, s.clock)
+				if r.IntN(2) == 0 {
+					break
+				}
+				p.steps = append(p.steps, step{client: len(p.steps) % clients, in: q})
+			}
 		case n < 4 && len(sent) > 0:
 			q = sent[max(0, len(sent)-1-r.IntN(clients))] // again, and maybe at the same time
 		default:
 			q.Shared = shared && !q.Verb.alone()
-			q.Old = r.IntN(3) == 0
+			q.Other = r.IntN(3) == 0
 			q.Joined = s.joins && q.Verb == charge && r.IntN(2) == 0
+			q.Starts = !q.Joined && r.IntN(40) == 0
 			if ahead { // of the clock, which has stepped back
 				q, ahead = spendRequest{Verb: mend, Number: number, Account: r.IntN(team)}, false
 			}
@@ -115,6 +123,22 @@ func newSpend(r *rand.Rand, begun []spendRequest, number int, clock bool) spendR
 	return q
 }
 
+// revised returns a request that sets other rules than the newest, and mostly newer ones. It takes
+// newer ones for the newest.
+func (f *inForce) revised(r *rand.Rand, account int, clock bool) spendRequest {
+	q := spendRequest{Verb: setRules, Account: account, Rules: newRules(r, clock), Other: r.IntN(2) == 0, Starts: r.IntN(3) == 0}
+	last := f.of(account)
+	if r.IntN(8) == 0 {
+		q.Rules = *last
+		return q
+	}
+	q.Rules.Revision = max(0, last.Revision+r.Int64N(4)-1)
+	if q.Rules.Revision > last.Revision {
+		*last = q.Rules
+	}
+	return q
+}
+
 // canceled is the cancellation of a request.
 func (q spendRequest) canceled() spendRequest {
 	return spendRequest{Verb: cancelID, Number: -q.Number, Account: q.Account, Shared: q.Shared}
@@ -134,20 +158,32 @@ func allAccounts() (all []request) {
 	return all
 }
 
-// leastLimits are the smallest amounts of the rules of newBudget, so that every budget allows an
+// leastLimits are the smallest amounts of the rules of newRules, so that every budget allows an
 // account's own limit of as much.
-var leastLimits = [rules]int64{single: 30, lifetime: 80, window: 40}
+var leastLimits = [rules]int64{single: 30, lifetime: 80, window: 40, extra: 80}
 
 // mostSeconds is about the number of seconds by which the clock moves in a history.
 const mostSeconds = 60
 
-// newBudget returns a budget for a history with the ledger's clock: holds expire, and money leaves
-// the window.
-func newBudget(r *rand.Rand) *budget {
-	return &budget{
-		Single: leastLimits[single], Lifetime: leastLimits[lifetime] + r.Int64N(200),
-		Window: leastLimits[window] + r.Int64N(60),
-		Length: time.Duration(5+r.IntN(20)) * time.Second, TTL: time.Duration(5+r.IntN(30)) * time.Second,
+// newBudget returns a budget for a history. clock tells whether it has the ledger's clock: then
+// holds expire, and money leaves the window.
+func newBudget(r *rand.Rand, clock bool) *budget {
+	b := &budget{First: newRules(r, clock), TTL: time.Hour}
+	if clock {
+		b.TTL = time.Duration(5+r.IntN(30)) * time.Second
+	}
+	return b
+}
+
+// newRules returns rules for a budget of such a history.
+func newRules(r *rand.Rand, clock bool) Rules {
+	length := time.Duration(1+r.IntN(3)) * time.Hour
+	if clock {
+		length = time.Duration(5+r.IntN(20)) * time.Second
+	}
+	return Rules{
+		Single: leastLimits[single] + r.Int64N(10), Lifetime: leastLimits[lifetime] + r.Int64N(200),
+		Window: leastLimits[window] + r.Int64N(60), Length: length, Extra: r.IntN(2) == 0,
 	}
 }
 
@@ -157,20 +193,20 @@ func inMemledger(r *rand.Rand) (world, plan, error) {
 	if err != nil {
 		return nil, plan{}, err
 	}
-	b := newBudget(r)
+	b := newBudget(r, true)
 	l := memledger.New(&memledger.Options{Clock: read})
 	w := &inProcess{m: newSpendModel(b), clk: clk, ends: allAccounts(), inner: l}
 	w.spends, err = b.over(context.Background(), l)
-	return w, planSpend(r, spendStyle{clock: true}), err
+	return w, planSpend(r, b, spendStyle{clock: true}), err
 }
 
 // inBoltledger returns a ledger in a bolt file, and a plan with kills.
 func inBoltledger(r *rand.Rand) (world, plan, error) {
-	b := newBudget(r)
+	b := newBudget(r, true)
 	w, err := newKilled(Setting{Budget: b, Segment: segment})
 	if err != nil {
 		return nil, plan{}, err
 	}
 	w.m, w.ends, w.death = newSpendModel(b), allAccounts(), spendRequest{Verb: tick}
-	return w, planSpend(r, spendStyle{clock: true, impatient: 4, strikes: kills}), nil
+	return w, planSpend(r, b, spendStyle{clock: true, impatient: 4, strikes: kills}), nil
 }

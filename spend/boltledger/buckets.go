@@ -14,8 +14,8 @@ import (
 )
 
 // names holds the tables of the ledger. The first holds the names, working sets, entries and holds
-// of accounts, under the keys that codec.go describes. The second holds requests by ID, and the third
-// the rules of budgets.
+// of accounts, under the keys that codec.go describes. The second holds requests by ID, and the
+// third the rules of budgets.
 type names struct{ accounts, requests, rules *kv.Table }
 
 func namesOf(db *kv.DB, name string) *names {

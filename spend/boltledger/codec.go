@@ -104,7 +104,8 @@ func decodeAccount(name string, value []byte) (ledger.Account, error) {
 	return a, d.End()
 }
 
-// rulesKey is the key of a revision of rules: the budget, which has no zero, a zero, and the number.
+// rulesKey is the key of a revision of rules: the budget, which has no zero, a zero, and the
+// number.
 func rulesKey(budget string, seq int64) []byte { return number(append([]byte(budget), 0), seq) }
 
 func encodeRules(r *ledger.Rules) *book.Encoder {

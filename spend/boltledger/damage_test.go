@@ -309,15 +309,12 @@ func TestPruneDamaged(t *testing.T) {
 	l, err := boltledger.New(s, &boltledger.Options{Clock: later})
 	must(t, err)
 	defer func() { _ = l.Close() }()
-	b, err := spend.New(t.Context(), l, spend.Budget{Name: "cards", Currency: "EUR", Rules: []spend.Rule{
-		spend.Rolling("day", spend.Money{Minor: 20_000, Currency: "EUR"}, 24*time.Hour),
-	}}, nil)
+	b, err := spend.Open(t.Context(), l, "cards", nil)
 	must(t, err)
 	done, err := b.Prune(t.Context())
 	if !errors.Is(err, store.ErrCorrupt) || done.Expired == 0 || done.Requests == 0 {
 		t.Errorf("%+v, %v; want expired holds, requests and ErrCorrupt", done, err)
 	}
-	// The Lifetime rule of the sample, which this process lacks, keeps the entries.
 	expired := int64(0)
 	for i := 1; i < sampleAccounts; i++ {
 		entries, err := history(t.Context(), b, accountName(i))

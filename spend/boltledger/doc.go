@@ -10,11 +10,11 @@
 //	budgets, err := spend.New(ctx, l, spend.Budget{...}, nil)
 //
 // Decisions that are made at the same time become durable together. In a store of bolt.Open they go
-// to its journal, with one sync; the changed values are in memory until the next checkpoint but one,
-// at most about 100 MB. In any other store they share one commit of the file. [Ledger.In] puts
+// to its journal, with one sync; the changed values are in memory until the next checkpoint but
+// one, at most about 100 MB. In any other store they share one commit of the file. [Ledger.In] puts
 // decisions into an Update of the store, beside its fills. A process that is killed at any moment
-// loses no answered decision. To learn the outcome of an unanswered
-// request, send the request again with the same ID.
+// loses no answered decision. To learn the outcome of an unanswered request, send the request again
+// with the same ID.
 //
 // Package bolt describes the journal, the checksums and the damage that keeps a file from opening.
 // The ledger protects its values in the same way. A decision that needs a damaged value answers

@@ -84,7 +84,8 @@ func (b *buckets) history(account string, before ledger.Position, limit int) (li
 	return list, nil
 }
 
-// revisions lists the rules of a budget in descending order of their numbers, beginning below before.
+// revisions lists the rules of a budget in descending order of their numbers, beginning below
+// before.
 func (b *buckets) revisions(budget string, before int64, limit int) (list []ledger.Rules, err error) {
 	c, err := b.rules.descend(rulesKey(budget, 0)[:len(budget)+1], rulesKey(budget, before))
 	for err == nil && len(list) < limit {

@@ -23,8 +23,8 @@ func revised(budget, text string) *ledger.Job {
 	}}
 }
 
-// TestDamagedRules: the damaged rules of a budget are an error, and not older ones. Nobody sets others
-// behind them. Decisions by the rules of other budgets go on.
+// TestDamagedRules: the damaged rules of a budget are an error, and not older ones. Nobody sets
+// others behind them. Decisions by the rules of other budgets go on.
 func TestDamagedRules(t *testing.T) {
 	ctx, path := t.Context(), filepath.Join(t.TempDir(), "rules.db")
 	var s *bolt.Store

@@ -88,7 +88,7 @@ func call(id string, cents int64, fate spend.Expiry) spend.UpToRequest {
 // its team.
 func paid(t *testing.T, b *spend.Budgets) (used, held int64) {
 	t.Helper()
-	teams, err := b.ForBudget("teams")
+	teams, err := b.ForBudget(t.Context(), "teams")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -172,7 +172,7 @@ func TestFaults(t *testing.T) {
 									err = errors.Join(err, fmt.Errorf("%v", p))
 								}
 							}()
-							_, err = guard.Run(ctx, budgets(t, f), call("call", held, fate), work)
+							_, err = guard.Run(ctx, budgets(t, f.Ledger).With(f), call("call", held, fate), work)
 						}()
 						if _, left := paid(t, budgets(t, f.Ledger)); left > 0 && began && f.err != store.ErrClosed {
 							t.Errorf("%s: %d are held after the work", name, left)

@@ -211,7 +211,7 @@ type Entry struct {
 	Part        int64 // Seq of the entry that it corrects, or its own; 0 if it has an earlier date and corrects none
 	Amount      int64 // of the request: that was approved, and that was asked if it was declined
 	Asked       int64 // by an UpTo or Increase of which less was approved; otherwise 0
-	Least       int64 // of an UpTo or Increase; 0 if it named none
+	Least       int64 // of an UpTo or Increase; 0 if it named none, and -1 for an authorization that no rule has judged
 	TTL         int64 // microseconds that an Authorize, UpTo or Extend asked for; 0 for the default
 	Currency    string
 	Used        int64 // change of the used amount
@@ -242,7 +242,7 @@ type Rules struct {
 	By       string // who has set them; may be empty
 	Reason   string // why; may be empty
 	Held     bool   // a program does not replace them when it starts
-	Digest   []byte // of all other fields, and of the revision before
+	Digest   []byte // of all other fields
 	Text     []byte // UTF-8
 }
 

@@ -3,6 +3,8 @@ package pgledger
 import (
 	"cmp"
 	"context"
+	"errors"
+	"fmt"
 	"hash/maphash"
 	"slices"
 
@@ -11,6 +13,7 @@ import (
 	"github.com/brimgo/brim/internal/combine"
 	"github.com/brimgo/brim/internal/pgrun"
 	"github.com/brimgo/brim/spend/ledger"
+	"github.com/brimgo/brim/store"
 )
 
 // jobRequest is a job and its own error.
@@ -20,6 +23,10 @@ type jobRequest = combine.Request[*ledger.Job, error]
 // [ledger.Ledger].
 func (l *Ledger) Decide(ctx context.Context, job *ledger.Job) error {
 	own, err := l.decisions.Do(ctx, l.hash(job), job)
+	if errors.Is(err, pgrun.ErrHeld) && len(job.Accounts) == 0 && len(job.Rules) > 0 {
+		err = fmt.Errorf("%w: another transaction has set rules of the budget, and has not ended for %v; commit it or roll it back, "+
+			"and call New and SetRules outside of transactions", store.ErrUnavailable, l.run.Timeout)
+	}
 	return cmp.Or(l.run.Wrap("decide", err), own)
 }
 

@@ -54,7 +54,7 @@ func (l *Ledger) check(ctx context.Context) ([]store.Finding, error) {
 			return err
 		}
 		return k.Try(ctx, func(tx pgx.Tx) error {
-			if err := try(ctx, l.With(tx)); err != nil {
+			if err := try(ctx, &trialLedger{Ledger: l.With(tx)}); err != nil {
 				return err
 			}
 			return l.ahead(ctx, tx, k)
@@ -117,16 +117,15 @@ func (l *Ledger) ahead(ctx context.Context, tx pgx.Tx, k *pgrun.Check) error {
 	n, until, one := 0, time.Time{}, ""
 	for _, a := range asked {
 		budget, name, _ := strings.Cut(a.key, "/")
-		unit := spend.Money{Minor: 1, Currency: a.currency}
-		b, err := spend.New(ctx, l.With(tx), spend.Budget{
-			Name: budget, Currency: a.currency, Rules: []spend.Rule{spend.PerTransaction("check", unit)},
-		}, nil)
-		if err != nil {
-			return err
+		var d spend.Decision
+		b, err := spend.Open(ctx, l.With(tx), budget, nil)
+		if err == nil {
+			d, err = b.AbleToAccept(ctx, spend.Request{Account: name, Amount: spend.Money{Minor: 1, Currency: a.currency}})
 		}
-		d, err := b.AbleToAccept(ctx, spend.Request{Account: name, Amount: unit})
 		switch {
-		case errors.Is(err, store.ErrCorrupt): // that is for Verify to tell
+		case errors.Is(err, store.ErrCorrupt), errors.Is(err, spend.ErrRequest), errors.Is(err, store.ErrMisconfigured):
+			// Verify tells of damage, and of rules that are gone, and decisions of rules that this
+			// program cannot read.
 		case err != nil:
 			return err
 		case d.At.After(time.UnixMicro(a.now.Micros).Add(time.Minute)):
@@ -142,6 +141,47 @@ func (l *Ledger) ahead(ctx context.Context, tx pgx.Tx, k *pgrun.Check) error {
 			"correct the clock, and call Mend for each such account, or \"brim spend mend\"; the requests of the future name the accounts")
 	}
 	return nil
+}
+
+// trialLedger is the ledger of a check, which brings rules of its own and keeps them in memory: a
+// user who may not set rules can check, and a budget of the same name keeps its rules.
+type trialLedger struct {
+	ledger.Ledger
+	rules ledger.Rules
+}
+
+// Decide decides by the rules of the check.
+func (l *trialLedger) Decide(ctx context.Context, job *ledger.Job) error {
+	return l.Ledger.Decide(ctx, l.job(job))
+}
+
+// View is as Decide.
+func (l *trialLedger) View(ctx context.Context, job *ledger.Job) error {
+	return l.Ledger.View(ctx, l.job(job))
+}
+
+// job returns the job with the rules of the check.
+func (l *trialLedger) job(job *ledger.Job) *ledger.Job {
+	own := *job
+	own.Run = func(snap ledger.Snapshot) (*ledger.Changes, error) {
+		c, err := job.Run(trialSnapshot{snap, l})
+		if c != nil && len(c.Rules) > 0 {
+			l.rules, c.Rules = c.Rules[0], nil
+		}
+		return c, err
+	}
+	return &own
+}
+
+type trialSnapshot struct {
+	ledger.Snapshot
+	l *trialLedger
+}
+
+// Rules reads the rules of the ledger, too, as a decision does.
+func (s trialSnapshot) Rules(budget string) (ledger.Rules, error) {
+	_, err := s.Snapshot.Rules(budget)
+	return s.l.rules, err
 }
 
 // try authorizes on an account of its own until a hold is in the table of holds, captures that

@@ -46,18 +46,24 @@ func TestClocksApart(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			l := over(t, pool, &postgres.Options{Schema: schema, Clock: c.server})
+			pgledger.SetProcess(l, time.Now)
+			cards, empty := budgetOf(t, l, "cards", spend.Lifetime("ever", eur(1000))), budgetOf(t, l, "empty", spend.Lifetime("ever", eur(1000)))
 			pgledger.SetProcess(l, c.process)
 			for name, call := range map[string]func(context.Context, ledger.Ledger) error{
+				"New": func(ctx context.Context, l ledger.Ledger) error {
+					_, err := spend.New(ctx, l, spend.Budget{Name: "cards", Currency: "EUR", Rules: []spend.Rule{spend.Lifetime("ever", eur(1000))}}, nil)
+					return err
+				},
 				"Charge": func(ctx context.Context, l ledger.Ledger) error {
-					_, err := budgetOf(t, l, "cards", spend.Lifetime("ever", eur(1000))).Charge(ctx, spend.Request{ID: c.name, Account: c.name, Amount: eur(1)})
+					_, err := cards.With(l).Charge(ctx, spend.Request{ID: c.name, Account: c.name, Amount: eur(1)})
 					return err
 				},
 				"AbleToAccept": func(ctx context.Context, l ledger.Ledger) error {
-					_, err := budgetOf(t, l, "cards", spend.Lifetime("ever", eur(1000))).AbleToAccept(ctx, spend.Request{Account: c.name, Amount: eur(1)})
+					_, err := cards.With(l).AbleToAccept(ctx, spend.Request{Account: c.name, Amount: eur(1)})
 					return err
 				},
 				"Prune": func(ctx context.Context, l ledger.Ledger) error {
-					_, err := budgetOf(t, l, "empty", spend.Lifetime("ever", eur(1000))).Prune(ctx)
+					_, err := empty.With(l).Prune(ctx)
 					return err
 				},
 			} {

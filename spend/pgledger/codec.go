@@ -20,7 +20,7 @@ import (
 // kinds are the kinds of entries. A row has the place of its kind, counted from 1, and less than 0
 // for an entry with Spends. The view of the entries, in the migrations, has the same list.
 var kinds = strings.Split("spend,record,authorize,increase,capture,release,void,decrease,extend,expire,refund,credit,"+
-	"decline,limits,freeze,unfreeze,forget,mend,cancel,plan,reverse,move", ",")
+	"decline,limits,freeze,unfreeze,mend,cancel,plan,reverse,move", ",")
 
 // idBytes returns an ID as it is stored: a UUID takes 16 bytes, in the two forms in which programs
 // write it; see the comment in front of the tables.
@@ -216,7 +216,8 @@ func entriesInto(list *[]ledger.Entry, account string) func(pgx.Rows) error {
 	}
 }
 
-// revision is the target of a scan of the fragment revision(). The Seq is 0 where a row has no rules.
+// revision is the target of a scan of the fragment revision(). The Seq is 0 where a row has no
+// rules.
 type revision struct {
 	ledger.Rules
 	at pgrun.Instant

@@ -79,7 +79,7 @@ func TestEveryColumn(t *testing.T) {
 			t.Fatalf("%s: %v, %v", change, tag, err)
 		}
 		here := b.With(l.With(tx))
-		teams, err := here.ForBudget("teams")
+		teams, err := here.ForBudget(t.Context(), "teams")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -27,6 +27,7 @@ func euros(n int64) spend.Money { return spend.Money{Minor: n * 100, Currency: "
 func TestWith(t *testing.T) {
 	pool := pgtest.Pool(t)
 	l := over(t, pool, &postgres.Options{Schema: migrated(t)})
+	budgets(t, l) // their rules are stored
 	sees := func(t *testing.T, l ledger.Ledger, want int) {
 		t.Helper()
 		accounts, _, err := l.Accounts(t.Context(), "cards/", "", 0, 10)

@@ -94,8 +94,9 @@ func live(args string, after int) (told map[string]int64, killed bool, err error
 	return told, killed, nil
 }
 
-// childEnv, in the environment, makes this test binary another process, which puts a load on a ledger.
-// Its value is a connection string, a schema, the load, the number of the round, and a seed.
+// childEnv, in the environment, makes this test binary another process, which puts a load on a
+// ledger. Its value is a connection string, a schema, the load, the number of the round, and a
+// seed.
 const childEnv = "BRIM_PGLEDGER_TEST_CHILD"
 
 // startChild starts another process, and returns its output.

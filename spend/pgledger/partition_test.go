@@ -39,8 +39,8 @@ func partitioned(t *testing.T, pool *pgxpool.Pool) string {
 	return schema
 }
 
-// ranged partitions the entries of a schema by time, as docs/operations.md tells. There are partitions
-// until some times, and if these are several, the default one.
+// ranged partitions the entries of a schema by time, as docs/operations.md tells. There are
+// partitions until some times, and if these are several, the default one.
 func ranged(t *testing.T, pool *pgxpool.Pool, schema string, ends ...string) {
 	t.Helper()
 	text, err := os.ReadFile("../../docs/operations.md")
@@ -83,8 +83,8 @@ func partition(t *testing.T, pool *pgxpool.Pool, schema string) migrations.Parti
 	return done
 }
 
-// TestPartitioned runs random calls over partitions by hash, and by time. Partition deletes and drops
-// beside the latter, while the clock steps back for each new sequence.
+// TestPartitioned runs random calls over partitions by hash, and by time. Partition deletes and
+// drops beside the latter, while the clock steps back for each new sequence.
 func TestPartitioned(t *testing.T) {
 	pool := pgtest.Pool(t)
 	for name, open := range map[string]func() string{
@@ -118,8 +118,8 @@ func TestPartitioned(t *testing.T) {
 	}
 }
 
-// TestPartition drops the partitions of which no account needs an entry, and keeps one for the sake of
-// an account that nobody has pruned.
+// TestPartition drops the partitions of which no account needs an entry, and keeps one for the sake
+// of an account that nobody has pruned.
 func TestPartition(t *testing.T) {
 	pool := pgtest.Pool(t)
 	schema := migrated(t)
@@ -176,9 +176,18 @@ func TestPartition(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		fresh := budgetOf(t, l, "old", spend.Rolling("fresh", eur(100), 36500*24*time.Hour))
+		tx := begin(t, pool) // so that the old rule stays
+		fresh, err := spend.New(t.Context(), l.With(tx), spend.Budget{
+			Name: "old", Currency: "EUR", Revision: 1, Rules: []spend.Rule{spend.Rolling("fresh", eur(100), 36500*24*time.Hour)},
+		}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
 		if u, err := fresh.Remaining(t.Context(), "b"); err != nil || u[0].Used != eur(1) {
 			t.Errorf("a new rule: %+v, %v; want what Prune has left", u, err)
+		}
+		if err := tx.Rollback(t.Context()); err != nil {
+			t.Error(err)
 		}
 	}
 	check()
@@ -197,8 +206,8 @@ func TestPartition(t *testing.T) {
 	}
 }
 
-// TestPartitionForever has a partition without end, and settings that change the text of bounds and of
-// patterns. Partition creates none after it, and drops the others.
+// TestPartitionForever has a partition without end, and settings that change the text of bounds and
+// of patterns. Partition creates none after it, and drops the others.
 func TestPartitionForever(t *testing.T) {
 	pool := pgtest.PoolAt(t, pgtest.With(t,
 		"TimeZone=Asia/Kolkata&DateStyle=German&standard_conforming_strings=off&escape_string_warning=off"))
@@ -267,8 +276,8 @@ func charge(t *testing.T, b *spend.Budgets, account, id string) {
 	}
 }
 
-// TestPartitionBeside makes days ahead in several processes at the same time, of which each finds the
-// others' work, and beside a transaction that has read the entries.
+// TestPartitionBeside makes days ahead in several processes at the same time, of which each finds
+// the others' work, and beside a transaction that has read the entries.
 func TestPartitionBeside(t *testing.T) {
 	pool := pgtest.Pool(t)
 	schema := migrated(t)

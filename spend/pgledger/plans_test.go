@@ -57,7 +57,7 @@ func growUnderPlans(t *testing.T, server *pgtest.Server, schema, plans, state st
 		"spends (id, spend) SELECT int8send(i), ''",
 		"holds (expires, account, spend) SELECT clock_timestamp() + interval '1 day', 1000000 + i, int8send(i)",
 		`rules (budget, seq, revision, at, held, "by", reason, digest, rules) ` +
-			"SELECT CASE i % 2 WHEN 0 THEN 'cards' ELSE 'b' || i END, 100 + i / 2, i, now(), false, '', '', '', ''",
+			"SELECT CASE i % 2 WHEN 0 THEN 'teams' ELSE 'b' || i END, 100 + i / 2, i, now(), false, '', '', '', ''",
 	} {
 		run(t, admin, fmt.Sprintf("INSERT INTO %s.buckets_%s FROM generate_series(1, %d) AS i", schema, sql, rows))
 	}
@@ -120,10 +120,10 @@ func everyStatement(t *testing.T, l *pgledger.Ledger, pool *pgxpool.Pool, id str
 		if _, err := l.History(ctx, "cards/7", ledger.Position{}, 5); err != nil {
 			t.Fatal(err)
 		}
-		if err := l.Decide(ctx, revised("cards", id)); err != nil {
+		if err := l.Decide(ctx, revised("teams", id)); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := l.Revisions(ctx, "cards", 0, 5); err != nil {
+		if _, err := l.Revisions(ctx, "teams", 0, 5); err != nil {
 			t.Fatal(err)
 		}
 		if _, _, err := l.Accounts(ctx, "cards/", "", 0, 5); err != nil {

@@ -71,7 +71,9 @@ func TestRights(t *testing.T) {
 	if err := s.Delete(t.Context(), "k"); err != nil {
 		t.Errorf("delete: %v", err)
 	}
+	run(t, owner, "GRANT INSERT ON "+schema+".buckets_rules TO "+role) // the suite brings rules
 	spendtest.Random(t, harnessOver(pool, schema), seed.Attempts(25, 300))
+	run(t, owner, "REVOKE INSERT ON "+schema+".buckets_rules FROM "+role)
 
 	for _, sql := range []string{
 		"UPDATE @entries SET amount = 0", "UPDATE @requests SET answer = ''", "UPDATE @holds SET expires = now()",

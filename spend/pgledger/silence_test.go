@@ -22,7 +22,7 @@ import (
 const silence = 2 * time.Second
 
 // everyCall returns the calls of a ledger, and the questions of budgets over it.
-func everyCall(t *testing.T, l ledger.Ledger) map[string]func(context.Context) error {
+func everyCall(l ledger.Ledger, b *spend.Budgets) map[string]func(context.Context) error {
 	all := calls(l)
 	all["decideall"] = func(ctx context.Context) error { return l.DecideAll(ctx, []*ledger.Job{idle("account")})[0] }
 	if own, ok := l.(*pgledger.Ledger); ok {
@@ -30,7 +30,10 @@ func everyCall(t *testing.T, l ledger.Ledger) map[string]func(context.Context) e
 	}
 	all["strays"] = l.(ledger.StrayFinder).Strays
 	all["decide writes"] = func(ctx context.Context) error { return l.Decide(ctx, answer("new", "account")) }
-	b := cardsAndTeams(t, l)
+	all["spend: New"] = func(ctx context.Context) error { return cards(ctx, l, 0) }
+	all["spend: New, newer"] = func(ctx context.Context) error { return cards(ctx, l, 1) }
+	all["spend: Open"] = func(ctx context.Context) error { _, err := spend.Open(ctx, l, "cards", nil); return err }
+	all["spend: Rules"] = func(ctx context.Context) error { return first(b.Rules(ctx)) }
 	all["spend: Charge"] = func(ctx context.Context) error {
 		_, err := b.Charge(ctx, spend.Request{ID: "silent", Account: "card", Amount: euros(1)})
 		return err
@@ -50,6 +53,14 @@ func everyCall(t *testing.T, l ledger.Ledger) map[string]func(context.Context) e
 	return all
 }
 
+// cards begins with a revision of rules.
+func cards(ctx context.Context, l ledger.Ledger, revision int64) error {
+	_, err := spend.New(ctx, l, spend.Budget{
+		Name: "cards", Currency: "EUR", Revision: revision, Rules: []spend.Rule{spend.Rolling("month", euros(1<<40), 30*24*time.Hour)},
+	}, nil)
+	return err
+}
+
 // first returns the first error of a listing.
 func first[T any](list iter.Seq2[T, error]) error {
 	for _, err := range list {
@@ -62,7 +73,7 @@ func first[T any](list iter.Seq2[T, error]) error {
 
 // TestEveryCallIsNamed finds a method of a ledger that everyCall lacks.
 func TestEveryCallIsNamed(t *testing.T) {
-	named := everyCall(t, (*pgledger.Ledger)(nil))
+	named := everyCall((*pgledger.Ledger)(nil), nil)
 	for i := range reflect.TypeFor[*pgledger.Ledger]().NumMethod() {
 		m := reflect.TypeFor[*pgledger.Ledger]().Method(i)
 		name := strings.ToLower(m.Name)
@@ -78,18 +89,19 @@ func TestEveryCallIsNamed(t *testing.T) {
 func apart(t *testing.T, url, schema string) map[string]func(context.Context) error {
 	t.Helper()
 	all := make(map[string]func(context.Context) error)
-	for name := range everyCall(t, (*pgledger.Ledger)(nil)) {
+	for name := range everyCall((*pgledger.Ledger)(nil), nil) {
 		pool := pgtest.PoolAt(t, url, func(c *pgxpool.Config) { c.MaxConns = 2 })
 		l := over(t, pool, &postgres.Options{Schema: schema, StatementTimeout: silence})
-		mustCharge(t, cardsAndTeams(t, l), spend.Request{ID: "id", Account: "card", Amount: euros(1)})
-		all[name] = everyCall(t, l)[name]
+		b := cardsAndTeams(t, l)
+		mustCharge(t, b, spend.Request{ID: "id", Account: "card", Amount: euros(1)})
+		all[name] = everyCall(l, b)[name]
 		if name != "ping" && !strings.HasPrefix(name, "spend: ") { // a transaction has no Ping
 			tx, err := pool.Begin(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
 			t.Cleanup(func() { _ = tx.Rollback(context.Background()) })
-			all["With: "+name] = everyCall(t, l.With(tx))[name]
+			all["With: "+name] = everyCall(l.With(tx), nil)[name]
 		}
 	}
 	return all

@@ -201,13 +201,14 @@ type loaded struct {
 	unknown int64         // calls that learned at their deadline that the outcome is unknown
 }
 
-// stay is how long a caller of a held row stays beyond its deadline to learn that nothing was applied.
+// stay is how long a caller of a held row stays beyond its deadline to learn that nothing was
+// applied.
 const stay = 100 * time.Millisecond
 
 // load has 32 callers charge other accounts, sometimes together with a team, and four callers of
-// each held row with a deadline of half a second, if rows are held. The rows stay held until all have
-// their answers, so a decision about another account that waited for a held row would find none by
-// its deadline.
+// each held row with a deadline of half a second, if rows are held. The rows stay held until all
+// have their answers, so a decision about another account that waited for a held row would find
+// none by its deadline.
 func (c stranger) load(t *testing.T, b *spend.Budgets, length time.Duration, held bool) loaded {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), length)

@@ -73,8 +73,8 @@ func inOrder(some, all []string) bool {
 	return len(some) == 0
 }
 
-// TestRoundTrips sees that a decision takes the round trips that docs/spend.md lists, with the
-// statements of docs/internals/spend.md in their order.
+// TestRoundTrips sees that a decision takes the round trips that docs/spend-operations.md lists,
+// with the statements of docs/internals/spend.md in their order.
 func TestRoundTrips(t *testing.T) {
 	schema := migrated(t)
 	var seen trips
@@ -142,7 +142,7 @@ func TestRoundTrips(t *testing.T) {
 			return answers[2].Decision, cmp.Or(answers[0].Err, answers[1].Err, answers[2].Err)
 		}, []string{read, "save append answer COMMIT"}},
 		{"new rules", func(ctx context.Context) (spend.Decision, error) {
-			return spend.Decision{Approved: true}, l.Decide(ctx, revised("cards", "text"))
+			return spend.Decision{Approved: true}, l.Decide(ctx, revised("other", "text"))
 		}, []string{read, "revise COMMIT"}},
 		{"move", func(ctx context.Context) (spend.Decision, error) {
 			return b.MoveAccount(ctx, spend.MoveRequest{ID: "12", Account: "7", To: "9", Reason: "lost"})

@@ -17,8 +17,8 @@ func TestView(t *testing.T) {
 	pool := pgtest.Pool(t)
 	schema := migrated(t)
 	l := over(t, pool, &postgres.Options{Schema: schema})
-	b := cardsAndTeams(t, l)
 	ctx := t.Context()
+	b := budgetOf(t, l, "cards", spend.Rolling("month", euros(1<<40), 30*24*time.Hour), spend.PerTransaction("tried", euros(4)).Shadow())
 	for _, id := range []string{
 		"pay-1", "sixteen bytes ID", "0190b2a4-5c1e-7abc-8def-001122334455", "0190b2a45c1e7abc8def001122334455",
 	} {
@@ -42,6 +42,10 @@ func TestView(t *testing.T) {
 	if d, err := b.Void(ctx, spend.VoidRequest{ID: "whole", HoldID: "part"}); err != nil || !d.Approved {
 		t.Fatalf("%+v, %v", d, err)
 	}
+	forced := spend.Request{ID: "forced", Account: "7", Amount: euros(1), Forced: true}
+	if d, err := b.Authorize(ctx, forced); err != nil || !d.Approved {
+		t.Fatalf("%+v, %v", d, err)
+	}
 	earlier := spend.Request{ID: "earlier", Account: "7", Amount: euros(1), Dated: time.Now().Add(-time.Hour)}
 	if d, err := b.Record(ctx, earlier); err != nil || !d.Approved {
 		t.Fatalf("%+v, %v", d, err)
@@ -56,10 +60,10 @@ func TestView(t *testing.T) {
 		t.Fatalf("%+v, %v", d, err)
 	}
 	want, err := l.History(ctx, "cards/7", ledger.Position{}, 100)
-	if err != nil || len(want) != 4*4+6 {
+	if err != nil || len(want) != 4*4+7 {
 		t.Fatalf("%d entries, %v", len(want), err)
 	}
-	for id, why := range map[string]string{"much": `["month"]`, "stop": `{"reason": "lost"}`, "stopped": `["frozen: lost"]`} {
+	for id, why := range map[string]string{"pay-1": `["shadow: tried"]`, "much": `["month", "shadow: tried"]`, "stop": `{"reason": "lost"}`, "stopped": `["frozen: lost"]`} {
 		const sql = ".buckets_ledger WHERE id = $1"
 		if got := query[string](t, pool, "SELECT COALESCE(refused, tags)::text FROM "+schema+sql, id); got != why {
 			t.Errorf("the view tells of %s: %s; want %s", id, got, why)

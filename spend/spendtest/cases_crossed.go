@@ -83,19 +83,19 @@ func crossedCases() []testCase {
 			steps: []step{raise("ever", 10, time.Hour), charge(10).tells("ever 50", "ever 80"), after(time.Hour), charge(70).tells("ever 50", "ever 80")},
 		},
 		{
-			name: "processes with other thresholds", rules: []spend.Rule{ever.Thresholds(50, 80)},
+			name: "thresholds that change", rules: []spend.Rule{ever.Thresholds(50, 80)},
 			others: map[string][]spend.Rule{
-				"without": {ever}, "all": {ever.Thresholds(100)}, "no rule": {month(1000)},
+				"without": {ever}, "all": {ever.Thresholds(100)},
 			},
 			why: "the first decision with the thresholds tells a share that others have let pass",
 			steps: []step{
-				by("without"), charge(50), by("no rule"), charge(5), by(""), charge(1).tells("ever 50"), by("all"), charge(44).tells("ever 100"),
-				by(""), record(1), by("no rule"), prune(0, 0), record(10), by("all"), record(1),
+				by("without"), charge(50), charge(5), by(""), charge(1).tells("ever 50"), by("all"), charge(44).tells("ever 100"),
+				by(""), record(1), prune(0, 0), record(10), by("all"), record(1),
 				by("without"), record(1), by(""), record(1).tells("ever 50", "ever 80"), sound(9),
 			},
 		},
 		{
-			name: "shares after a mend", rules: []spend.Rule{day, hour}, others: map[string][]spend.Rule{"other": {month(1000)}},
+			name: "shares after a mend", rules: []spend.Rule{day, hour}, others: map[string][]spend.Rule{"other": {day, hour, month(1000)}},
 			why: "entries of a wrong clock count from the mend on, and their shares have been told",
 			steps: []step{
 				charge(10), after(10 * days), charge(60).tells("day 50", "hour 50"), after(-10 * days), by("other"), mend("ahead"),

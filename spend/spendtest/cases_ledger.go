@@ -178,7 +178,7 @@ func ledgerCases() []testCase {
 		{
 			name: "mend", rules: []spend.Rule{month(1000), spend.Lifetime("ever", money(5000))},
 			why:    "an account whose time is ahead goes by the clock again, and what it spent in the future counts from now on",
-			others: map[string][]spend.Rule{"week": {spend.Rolling("week", money(1000), 7*days)}},
+			others: map[string][]spend.Rule{"week": {spend.Rolling("week", money(1000), 7*days), spend.Lifetime("ever", money(5000))}},
 			steps: []step{
 				charge(100), authorize("short", 50).lasting(days), after(365 * days), by("week"), charge(10), by(""),
 				charge(300).as("ahead"), authorize("far", 200).lasting(7 * days), shows(310, 200, 490),
@@ -192,17 +192,16 @@ func ledgerCases() []testCase {
 		},
 		{
 			name: "plan", rules: []spend.Rule{month(1000)},
-			plans:  map[string][]spend.Rule{"gold": {month(5000), spend.Count("often", 2, time.Hour)}},
-			others: map[string][]spend.Rule{"old": {month(1000)}},
-			why:    "an account has the rules of its plan in every process, and no used amount is ever reset",
+			plans: map[string][]spend.Rule{"gold": {month(5000), spend.Count("often", 2, time.Hour)}},
+			why:   "an account has the rules of its plan in every process, and no used amount is ever reset",
 			steps: []step{
 				charge(900), charge(200).no(30*days, "month"), hasPlan(""), plan("gold").as("up"), hasPlan("gold"),
 				shows(900, 0, 4100), shows(1, 0, 1, "often"), charge(2000), charge(1).no(time.Hour, "often"),
-				plan("gold").as("up").again(), by("old"), charge(1).fails(spend.ErrBudget), by(""),
+				plan("gold").as("up").again(),
 				plan("lost").fails(spend.ErrBudget), limit(spend.RuleLimit{Rule: "month", Amount: money(3000)}),
 				after(time.Hour), charge(101).no(30*days-time.Hour, "month"), charge(100), plan("").as("down"),
 				shows(3000, 0, -2000), charge(1).no(30*days-time.Hour, "month"), charge(1001).to("other").no(store.Never, "month"),
-				by("old"), shows(3000, 0, -2000), by(""), plan("gold"), shows(3000, 0, 0), shows(1, 0, 1, "often"),
+				plan("gold"), shows(3000, 0, 0), shows(1, 0, 1, "often"),
 				check(func(s *fixture) {
 					if e := s.history(nil)[0]; e.Kind != "plan" || e.Tags["plan"] != "gold" {
 						s.Errorf("the last entry is %+v", e)
@@ -572,32 +571,6 @@ func pruneCases() []testCase {
 				shows(1, 0, 9, "often"), shows(1, 0, 9, "monthly"),
 				// Nothing keeps the entries of an account that stays idle.
 				after(200 * days), by("job"), prune(0, 3), sound(0),
-			},
-		},
-		{
-			name: "prune of dates that a rule has yet to count", rules: []spend.Rule{spend.PerTransaction("single", money(1000))},
-			why:    "the record was in the window when it was made, and has left it since",
-			others: map[string][]spend.Rule{"with": {spend.Rolling("window", money(1000), 80*days)}},
-			steps: []step{
-				by("with"), charge(5), after(99 * days), charge(100), after(days), by(""), record(60).ago(75 * days),
-				after(20 * days), prune(0, 1), by("with"), shows(100, 0, 900), charge(1), shows(101, 0, 899), sound(3),
-			},
-		},
-		{
-			name: "a rule that leaves and comes back",
-			why:  "it counts the entries of the other process, which Prune keeps as long as it may need them",
-			rules: []spend.Rule{
-				single[0], spend.Rolling("long", money(1<<20), 300*days), spend.Leaky("slow", money(1<<20), 1<<26*time.Second),
-			},
-			others: map[string][]spend.Rule{"job": single},
-			steps: []step{
-				charge(2), after(days), charge(1), after(70 * days), by("job"), authorize("h", 2), after(5 * days), void("h"), after(5 * days),
-				charge(400_000),
-				after(230 * days), prune(0, 5), after(10 * days), by(""), shows(400_000, 0, 1<<20-400_000, "long"),
-				// A 64th of a unit leaks each second.
-				shows(400_000-240*86_400/64, 0, 1<<20-400_000+240*86_400/64, "slow"), after(60 * days), by("job"), prune(0, 0),
-				by(""),
-				shows(0, 0, 1<<20, "long"), shows(0, 0, 1<<20, "slow"),
 			},
 		},
 		{

@@ -16,8 +16,8 @@ import (
 // errOwn is the error of a job.
 var errOwn = errors.New("the job's own")
 
-// revised is a job that appends the rules r after the newest ones of the budget, and returns them in
-// into.
+// revised is a job that appends the rules r after the newest ones of the budget, and returns them
+// in into.
 func revised(r ledger.Rules, into *ledger.Rules) *ledger.Job {
 	return &ledger.Job{Rules: []ledger.Known{{Budget: r.Budget}}, Run: func(snap ledger.Snapshot) (*ledger.Changes, error) {
 		newest, err := snap.Rules(r.Budget)

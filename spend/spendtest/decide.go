@@ -33,6 +33,7 @@ type attempt struct {
 	more          int64 // 1 if it is one more spend
 	notesDeclines bool
 	shares        map[string]int64 // before it, by account and rule; see note
+	shadows       []string         // rules that would have refused it, by account and rule
 	alone         bool             // it is about accounts alone, and has no tags
 }
 
@@ -77,6 +78,9 @@ func (m *Model) Decide(rules Rules, r Request, clock time.Time, got *Answer) (wa
 			return want, wrong
 		}
 	}
+	if !a.asks && a.notesDeclines {
+		a.shadow()
+	}
 	if d.Approved {
 		a.do()
 		d.Canceled, d.Amount = r.Method == "cancel", money(a.n)
@@ -84,7 +88,7 @@ func (m *Model) Decide(rules Rules, r Request, clock time.Time, got *Answer) (wa
 	if d.Remaining, wrong = a.figures(got); wrong != nil {
 		return want, wrong
 	}
-	d.Crossed = a.crossings(d.Remaining)
+	d.Crossed, d.Shadow = a.crossings(d.Remaining), a.shaded(d.Remaining)
 	m.known[r.ID] = known{a.spend.accounts[0], d.Approved}
 	if d.Canceled {
 		m.canceled[r.ID] = *d
@@ -112,6 +116,7 @@ func (m *Model) able(rules Rules, r Request, clock int64, d spend.Decision) (wro
 	if want.Remaining, wrong = a.figures(&Answer{Decision: d}); wrong != nil {
 		return wrong
 	}
+	want.Shadow = a.shaded(want.Remaining)
 	return told(differ.Fields(d, want))
 }
 
@@ -182,6 +187,8 @@ func (a *attempt) prepare() error {
 		a.alone, a.do = true, func() { a.frozen[a.Account] = a.Reason }
 	case "limit":
 		return a.limits()
+	case "plan": // the caller has given rules those of the plan
+		a.alone, a.do = true, func() {}
 	case "move": // to a name that is free: the model knows accounts by their first names
 		if _, used := a.last[a.Account]; !used {
 			return spend.ErrRequest

@@ -108,7 +108,7 @@ var broken = []brokenCase{
 	{neverDrops, random},
 	{dropsTooMuch, random},
 	{neverDrops, "prune beside an idle account"},
-	{dropsTooMuch, "a rule that leaves and comes back"},
+	{dropsTooMuch, "prune beside an idle account"},
 	{timesFrom1970, "a clock before 1970"},
 	{losesTags, "history explains"},
 	{losesExpiries, random},

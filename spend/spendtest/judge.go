@@ -32,10 +32,11 @@ func (a *attempt) judge(got *Answer) (approved bool, wrong error) {
 	for _, account := range s.accounts {
 		approved = approved && a.frozen[account] == ""
 		for _, r := range a.rules(account) {
-			agreed[account+" "+r.Name] = agree(r, account, a.now)
+			agreed[account+" "+r.Name] = r.Shadow || agree(r, account, a.now)
 			approved = approved && agreed[account+" "+r.Name]
 		}
 	}
+	a.shadow()
 	if !approved && a.notesDeclines {
 		for _, account := range s.accounts {
 			a.decline(modelDecline{account, s.tags, s.first, a.now})
@@ -92,6 +93,27 @@ func (a *attempt) judge(got *Answer) (approved bool, wrong error) {
 		return approved, nil
 	}
 	return approved, a.retry(d.RetryAfter, wait, fitsAll)
+}
+
+// shadow notes the rules that would refuse, and refuse nothing.
+func (a *attempt) shadow() {
+	for _, account := range a.spend.accounts {
+		for _, r := range a.rules(account) {
+			if r.Shadow && !a.fits(r, account, a.now, a.n, a.spend.first, a.base+a.n, a.more, a.spend.tags) {
+				a.shadows = append(a.shadows, account+" "+r.Name)
+			}
+		}
+	}
+}
+
+// shaded returns the figures of the rules in the shadow that would refuse.
+func (a *attempt) shaded(figures []spend.Usage) (list []spend.Usage) {
+	for _, u := range figures {
+		if slices.Contains(a.shadows, u.Account.Name+" "+u.Rule) {
+			list = append(list, u)
+		}
+	}
+	return list
 }
 
 // few reports whether a decision looks at all entries: a request adds two of them at most, as a

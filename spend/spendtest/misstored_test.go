@@ -53,6 +53,17 @@ func (l *brokenLedger) stored(job *ledger.Job, c *ledger.Changes) *ledger.Change
 	for _, e := range c.Entries {
 		kind = e.Kind
 	}
+	for _, m := range c.Moved {
+		for id, list := range l.disk.entries {
+			list = slices.Clone(list)
+			for i := range list {
+				if list[i].Account == m.From {
+					list[i].Account = m.To
+				}
+			}
+			l.disk.entries[id] = list
+		}
+	}
 	switch l.fault {
 	case losesEntry:
 		c.Entries = c.Entries[:max(0, len(c.Entries)-1)]

@@ -6,6 +6,7 @@ import (
 	"math"
 	"reflect"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/brimgo/brim/spend"
@@ -23,6 +24,9 @@ import (
 // Times are microseconds. Doubles must hold all rates of Leaky rules and all times exactly. A
 // Model is for one goroutine.
 type Model struct {
+	// Others, if set, returns the rules of the budget's other plans. Lifetime, Leaky and Calendar
+	// rules of these go on counting in an account that had the plan.
+	Others  Rules
 	spends  map[string]*modelSpend
 	order   []string               // the IDs of spends, in their order
 	levels  map[string]*level      // of Leaky rules, by account and rule
@@ -118,6 +122,7 @@ type Rule struct {
 	value      string
 	not        bool   // the rule applies to all others
 	Credits    bool   // they make room
+	Shadow     bool   // it refuses nothing
 	declines   bool   // a count has them, too
 	voids      bool   // a count has them, too
 	tells      int    // which shares decisions tell; 0 is none
@@ -183,6 +188,9 @@ func (r Rule) Rule() spend.Rule {
 	}
 	if r.voids {
 		rule = rule.CountsVoids()
+	}
+	if r.Shadow {
+		rule = rule.Shadow()
 	}
 	return rule.AtMost(r.units(r.Most)).Thresholds(r.thresholds()...)
 }
@@ -263,7 +271,7 @@ func (m *Model) expire(rules Rules, t int64) {
 	for _, id := range m.spending(t) {
 		s := m.changing(id)
 		for _, account := range s.accounts {
-			for _, r := range rules(account) {
+			for _, r := range m.counting(rules, account) {
 				if l := m.levels[account+" "+r.Name]; l != nil && r.matches(s.tags, s.first) {
 					next := l.poured(s.all(), s.expires)
 					m.levels[account+" "+r.Name] = &next
@@ -431,12 +439,18 @@ func (l level) left(t int64) float64 {
 	return max(0, l.units-l.rate*(float64(t-l.at)/1e6))
 }
 
-// decided writes the levels of the leaky rules of a process that decides about accounts at t. The
-// time until then leaks at the rate of the last decision.
+// decided writes the levels of the leaky rules that decide about accounts at t. The time until then
+// leaks at the rate of the last decision.
 func (m *Model) decided(rules Rules, accounts []string, t int64) {
 	for _, account := range accounts {
-		for _, r := range rules(account) {
+		judges := len(rules(account))
+		for i, r := range m.counting(rules, account) {
 			if r.Kind != "leaky" {
+				continue
+			}
+			if i >= judges {
+				l := m.levels[account+" "+r.Name].poured(0, t)
+				m.levels[account+" "+r.Name] = &l
 				continue
 			}
 			l := level{units: m.leaked(r, account, t), at: t, rate: m.rate(r, account, t)}
@@ -448,30 +462,44 @@ func (m *Model) decided(rules Rules, accounts []string, t int64) {
 	}
 }
 
-// counts notes that rules have decided about accounts.
+// counts notes that rules have decided about accounts. The figures of a rule go that neither has
+// decided nor goes on counting. If it comes back, it counts all spends and none of the credits.
 func (m *Model) counts(rules Rules, accounts []string) {
 	for _, account := range accounts {
+		all := m.counting(rules, account)
+		for key := range m.figures {
+			name, of := strings.CutPrefix(key, account+" ")
+			if of && !slices.ContainsFunc(all, func(r Rule) bool { return r.Name == name }) {
+				delete(m.figures, key)
+				delete(m.told, key)
+				m.uncredit(name, account)
+			}
+		}
 		for _, r := range rules(account) {
 			m.figures[account+" "+r.Name] = true
 		}
 	}
 }
 
-// Forget takes the figures of a rule at a reading of the ledger's clock, and returns how many
-// accounts had some. If the rule comes back, it counts all spends and none of the credits.
-func (m *Model) Forget(rule string, accounts []string, clock time.Time) (had int64) {
-	for _, account := range accounts {
-		if m.figures[account+" "+rule] {
-			had++
-			m.last[account] = max(m.last[account], clock.UnixMicro())
+// counting returns the rules that count in an account: those that judge it, and then those of other
+// plans that go on counting.
+func (m *Model) counting(rules Rules, account string) []Rule {
+	list := rules(account)
+	if m.Others == nil {
+		return list
+	}
+	list = slices.Clip(list)
+	for _, r := range m.Others(account) {
+		if r.goesOn() && m.figures[account+" "+r.Name] && !slices.ContainsFunc(list, func(x Rule) bool { return x.Name == r.Name }) {
+			list = append(list, r)
 		}
-		delete(m.figures, account+" "+rule)
-		delete(m.told, account+" "+rule)
 	}
-	for _, account := range accounts {
-		m.uncredit(rule, account)
-	}
-	return had
+	return list
+}
+
+// goesOn reports whether the rule goes on counting in an account that has got another plan.
+func (r Rule) goesOn() bool {
+	return r.Kind != "rolling" && r.Kind != "count" && r.Kind != "single"
 }
 
 // uncredit lets a rule count none of the credits of an account so far.
@@ -510,7 +538,7 @@ func (m *Model) mend(rules Rules, accounts []string, top, t int64) {
 	for _, account := range accounts {
 		m.eachMove(account, func(v *modelMove) { v.at, v.date = min(v.at, t), min(v.date, t) })
 		m.last[account] = t
-		for _, r := range rules(account) {
+		for _, r := range m.counting(rules, account) {
 			if r.Kind == "day" {
 				m.uncredit(r.Name, account)
 			}
@@ -529,7 +557,7 @@ func (m *Model) asked(rules Rules, accounts []string, t int64) (written func()) 
 // pour fills the leaky rules with money that is used now, or drains them if n is negative.
 func (m *Model) pour(rules Rules, s *modelSpend, n int64) {
 	for _, account := range s.accounts {
-		for _, r := range rules(account) {
+		for _, r := range m.counting(rules, account) {
 			if r.matches(s.tags, s.first) {
 				m.pourInto(r, account, n)
 			}

@@ -105,7 +105,7 @@ func (m *Model) fits(r Rule, account string, t, n, first, total, spends int64, t
 func (m *Model) fitsAll(rules Rules, s *modelSpend, t, n, total, spends int64) bool {
 	return !slices.ContainsFunc(s.accounts, func(account string) bool {
 		return slices.ContainsFunc(rules(account), func(r Rule) bool {
-			return !m.fits(r, account, t, n, s.first, total, spends, s.tags)
+			return !r.Shadow && !m.fits(r, account, t, n, s.first, total, spends, s.tags)
 		})
 	})
 }

@@ -87,6 +87,9 @@ func (s *sequence) first(d *spend.Decision) {
 	for i := range d.Remaining {
 		s.firstName(&d.Remaining[i].Account)
 	}
+	for i := range d.Shadow {
+		s.firstName(&d.Shadow[i].Account)
+	}
 	for i := range d.Declines {
 		s.firstName(&d.Declines[i].Account)
 	}

@@ -51,11 +51,11 @@ const steps = 10
 
 // Random runs random sequences of requests and compares every answer with a model: charges,
 // authorizations, increases, captures, voids, refunds, records, expiries, retries, lost
-// transactions, prunes, changes of rules, rules that are forgotten, and accounts that are mended.
-// After every step it compares all figures; see [Harness].CompareRarely. Before that, it sends the
-// same requests of two processes with different rules to two budgets, of which one is pruned by
-// either process, and compares the decisions of years. With -short, it runs a tenth of the
-// sequences.
+// transactions, prunes, plans, revisions of the rules that reach processes of old and new versions
+// of a program, and accounts that are mended. After every step it compares all figures; see
+// [Harness].CompareRarely. Before that, it sends the same requests to two budgets with the same
+// revisions of their rules, of which one is pruned, and compares the decisions of years. With
+// -short, it runs a tenth of the sequences.
 //
 // Everything random comes from the environment variable BRIM_SEED, a number, or
 // from a new seed without it. A failure prints the command that repeats it. The
@@ -204,8 +204,12 @@ type sequence struct {
 	l        ledger.Ledger
 	model    *Model
 	all      []Rule
-	rules    []Rule // in use: those of all that the last change has left
-	budgets  *spend.Budgets
+	rules    map[string][]Rule // in force, by plan: those of all that the last change has left
+	plans    map[string]string // of accounts
+	revision int64
+	declared []spend.Budget    // every revision
+	budgets  *spend.Budgets    // of the process that decides
+	programs []*spend.Budgets  // the processes
 	accounts []string          // as the model knows them: by their first names
 	names    map[string]string // the present names of accounts
 	formers  map[string]former // by a name that an account had
@@ -224,9 +228,14 @@ type sent struct {
 func (s *sequence) begin() error {
 	s.accounts = []string{"a", "b"}
 	s.names, s.formers = map[string]string{"a": "a", "b": "b"}, make(map[string]former)
+	s.plans = make(map[string]string)
+	s.model.Others = s.others
 	s.all = s.someRules()
-	s.rules = slices.Clone(s.all)
-	if err := s.use(); err != nil {
+	if s.prunes {
+		s.keep = tick * (64 + s.r.Int64N(64*40))
+	}
+	s.choose()
+	if err := s.start(s.declared[0]); err != nil {
 		return err
 	}
 	return s.beginPruning()
@@ -271,6 +280,7 @@ func (s *sequence) someRules() (rules []Rule) {
 		r.Most = 2 * r.Limit
 		r.Credits = r.mayCredit() && s.r.IntN(2) == 0
 		r.tells = s.r.IntN(3)
+		r.Shadow = s.r.IntN(4) == 0
 		rules = append(rules, r)
 	}
 	return rules
@@ -279,10 +289,19 @@ func (s *sequence) someRules() (rules []Rule) {
 // leakyWidth returns a time in which a bucket drains. Doubles hold its leak rates exactly.
 func leakyWidth(r *rand.Rand) int64 { return int64(time.Second/time.Microsecond) << r.IntN(6) }
 
-// use makes budgets with the rules in use.
-func (s *sequence) use() (err error) {
-	s.budgets, err = spend.New(ctx, s.l, budget(s.name, s.rules), s.options())
-	return err
+// start starts a process with the rules of a revision. It takes the place of another one if there
+// are some already.
+func (s *sequence) start(b spend.Budget) error {
+	p, err := spend.New(ctx, s.l, b, s.options())
+	if err != nil {
+		return fmt.Errorf("revision %d: %w", b.Revision, err)
+	}
+	if s.programs = append(s.programs, p); len(s.programs) > 3 {
+		s.programs = slices.Delete(s.programs, s.r.IntN(3), 4)
+		s.programs = append(s.programs, p)
+	}
+	s.budgets = p
+	return nil
 }
 
 func (s *sequence) advance() {
@@ -298,11 +317,14 @@ func (s *sequence) advance() {
 	}
 }
 
-// change changes amounts and leaves out some rules. A Leaky rule is never left out,
-// because a new one starts empty. In a sequence that prunes, no rule is left out,
-// because entries that it would count when it is back may be gone.
+// change sets other rules, by a process that goes on or by one that starts with them, or starts one
+// with rules of before, which do not hold.
 func (s *sequence) change() error {
-	s.rules = nil
+	if s.r.IntN(4) == 0 {
+		old := s.declared[s.r.IntN(len(s.declared))]
+		s.tell("a program starts with revision %d", old.Revision)
+		return s.start(old)
+	}
 	for i := range s.all {
 		r := &s.all[i]
 		switch {
@@ -318,17 +340,51 @@ func (s *sequence) change() error {
 		if s.r.IntN(8) == 0 {
 			r.tells = s.r.IntN(3)
 		}
+		if s.r.IntN(8) == 0 {
+			r.Shadow = !r.Shadow
+		}
 		r.Most = max(r.Most, r.Limit)
-		if r.Kind == "leaky" || s.keep > 0 || s.r.IntN(3) > 0 {
-			s.rules = append(s.rules, *r)
+	}
+	s.choose()
+	next := s.declared[s.revision-1]
+	s.tell("revision %d is %+v", s.revision, s.rules)
+	if s.r.IntN(2) == 0 {
+		return s.start(next)
+	}
+	return s.budgets.SetRules(ctx, next, nil)
+}
+
+// choose leaves out some rules of each plan, in a new revision. A Leaky rule is never left out,
+// because a new one starts empty. In a sequence that prunes, no rule is left out, because entries
+// that it would count when it is back may be gone.
+func (s *sequence) choose() {
+	s.rules = make(map[string][]Rule)
+	for _, plan := range []string{"", other} {
+		for _, r := range s.all {
+			if r.Kind == "leaky" || s.keep > 0 || s.r.IntN(3) > 0 {
+				if plan != "" && r.Kind != "leaky" {
+					r.Limit = min(r.Most, r.Limit+s.r.Int64N(20))
+				}
+				s.rules[plan] = append(s.rules[plan], r)
+			}
+		}
+		if len(s.rules[plan]) == 0 {
+			s.rules[plan] = []Rule{s.all[0]}
 		}
 	}
-	if len(s.rules) == 0 {
-		s.rules = []Rule{s.all[0]}
+	s.revision++
+	b := budget(s.name, s.rules[""])
+	b.Revision, b.Plans = s.revision, map[string][]spend.Rule{other: budget("", s.rules[other]).Rules}
+	for _, r := range s.all {
+		if r.Kind == "lifetime" {
+			b.Retired = append(b.Retired, r.Name)
+		}
 	}
-	s.tell("rules are now %+v", s.rules)
-	return s.use()
+	s.declared = append(s.declared, b)
 }
+
+// other is the plan beside the rules of the budget.
+const other = "other"
 
 // compare compares all figures after a step, or after one step in eight.
 func (s *sequence) compare() error {
@@ -372,8 +428,22 @@ func (s *sequence) send(r Request) (spend.Decision, error) {
 	return d, err
 }
 
-// of returns the rules in use, which are those of all accounts.
-func (s *sequence) of(string) []Rule { return s.rules }
+// of returns the rules that judge an account.
+func (s *sequence) of(account string) []Rule { return s.rules[s.plans[account]] }
+
+// others returns the rules of both plans.
+func (s *sequence) others(string) []Rule { return slices.Concat(s.rules[""], s.rules[other]) }
+
+// setPlan gives an account another plan, or the one that it has.
+func (s *sequence) setPlan() error {
+	account, before := s.account(), maps.Clone(s.plans)
+	s.plans[account] = []string{"", other}[s.r.IntN(2)]
+	d, err := s.try(Request{Method: "plan", Account: account, Plan: s.plans[account]})
+	if !d.Approved {
+		s.plans = before
+	}
+	return err
+}
 
 // again sends an earlier request once more.
 func (s *sequence) again() error {

@@ -167,8 +167,23 @@ func after(d time.Duration) check { return func(s *fixture) { s.clock.us.Add(d.M
 // at sets the clock to that time after 1970.
 func at(d time.Duration) check { return func(s *fixture) { s.clock.us.Store(d.Microseconds()) } }
 
-// by lets another process decide from here on: one of those of the case, or "" for the first.
-func by(process string) check { return func(s *fixture) { s.b = s.process(process) } }
+// by lets the budgets of that name decide from here on. If the case has rules of that name, they
+// are in force then, as a new revision.
+func by(name string) check {
+	return func(s *fixture) {
+		s.Helper()
+		if b := s.processes[name]; b != nil {
+			s.b = b
+		}
+		if s.c.others == nil || s.revision == name {
+			return
+		}
+		s.revision, s.revisions = name, s.revisions+1
+		if err := s.b.SetRules(ctx, s.rules(), nil); err != nil {
+			s.Fatal(err)
+		}
+	}
+}
 
 // shows wants these figures of the named rule, or of the first one.
 func shows(used, held, remaining int64, rule ...string) check {
@@ -206,15 +221,12 @@ func hasPlan(want string) check {
 	}
 }
 
-// sound verifies the card's figures by the rules of every process that has decided, and wants that
-// many entries.
+// sound verifies the card, and wants that many entries.
 func sound(entries int) check {
 	return func(s *fixture) {
 		s.Helper()
-		for process, b := range s.processes {
-			if err := b.Verify(ctx, "card"); err != nil {
-				s.Errorf("process %q: %v", process, err)
-			}
+		if err := s.b.Verify(ctx, "card"); err != nil {
+			s.Error(err)
 		}
 		if n := len(s.history(nil)); n != entries {
 			s.Errorf("the account has %d entries; want %d", n, entries)

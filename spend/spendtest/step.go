@@ -34,11 +34,12 @@ var actions = []struct {
 	{4, (*sequence).move},
 	{4, (*sequence).again},
 	{4, (*sequence).change},
-	{3, (*sequence).forget},
+	{3, (*sequence).setPlan},
 }
 
 // step makes one random request and checks its answer against the model.
 func (s *sequence) step() error {
+	s.budgets = s.programs[s.r.IntN(len(s.programs))]
 	if s.keep > 0 && s.r.IntN(6) == 0 {
 		s.model.expire(s.of, s.now())
 		return s.prune()
@@ -100,7 +101,8 @@ func (s *sequence) account() string { return s.accounts[s.r.IntN(len(s.accounts)
 
 func (s *sequence) amount() int64 {
 	if s.r.IntN(3) == 0 { // an exact fit for one of the rules
-		r, account := s.rules[s.r.IntN(len(s.rules))], s.accounts[0]
+		account := s.accounts[0]
+		r := s.of(account)[s.r.IntN(len(s.of(account)))]
 		if room := s.model.room(r, account, s.now()); room > 0 && r.Kind != "count" {
 			return room
 		}

@@ -23,8 +23,8 @@ type testCase struct {
 	name, why string
 	currency  string // of the budget; "" is EUR
 	rules     []spend.Rule
-	plans     map[string][]spend.Rule // of the first process
-	others    map[string][]spend.Rule // of other processes, which share the accounts
+	plans     map[string][]spend.Rule
+	others    map[string][]spend.Rule // of other revisions, by name
 	steps     []step
 }
 
@@ -35,7 +35,9 @@ type fixture struct {
 	c         *testCase
 	clock     *testClock
 	l         ledger.Ledger
-	b         *spend.Budgets // of the process that decides
+	b         *spend.Budgets // that decide
+	revision  string         // the name of the rules in force
+	revisions int64          // number of revisions before
 	processes map[string]*spend.Budgets
 	ids       int
 }
@@ -49,7 +51,8 @@ func Run(t *testing.T, h Harness) {
 
 // cases returns all cases, each with a name of its own.
 func cases() []testCase {
-	return slices.Concat(ruleCases(), scaleCases(), ledgerCases(), pruneCases(), badInputCases(), raceCases(), cancelCases(), forcedCases(), expiryCases(), crossedCases(), moveCases(), revisionCases())
+	return slices.Concat(ruleCases(), scaleCases(), ledgerCases(), pruneCases(), badInputCases(), raceCases(), cancelCases(), forcedCases(), expiryCases(), crossedCases(), moveCases(),
+		revisionCases(), rulebookCases())
 }
 
 // test runs the case on a new ledger.
@@ -65,23 +68,21 @@ func (c *testCase) test(t *testing.T, h Harness) {
 			t.Error(err)
 		}
 	}()
-	s.b = s.process("")
+	s.b = s.budget(s.rules())
+	s.processes[""] = s.b
 	for _, step := range c.steps {
 		step.do(s)
 	}
 }
 
-// process returns the budgets of a process of the case.
-func (s *fixture) process(name string) *spend.Budgets {
-	s.Helper()
-	if s.processes[name] == nil {
-		b := spend.Budget{Name: s.c.name, Currency: cmp.Or(s.c.currency, "EUR"), Rules: s.c.rules, Plans: s.c.plans}
-		if name != "" {
-			b.Rules, b.Plans = s.c.others[name], nil
-		}
-		s.processes[name] = s.budget(b)
+// rules returns the rules of the present revision.
+func (s *fixture) rules() spend.Budget {
+	b := spend.Budget{Name: s.c.name, Currency: cmp.Or(s.c.currency, "EUR"), Rules: s.c.rules, Plans: s.c.plans, Revision: s.revisions}
+	if s.revision != "" {
+		b.Rules = s.c.others[s.revision]
 	}
-	return s.processes[name]
+	b.Retired = append(b.Retired, "ever", "each", "leaky", "slow", "travel", "net", "new", "a", "b")
+	return b
 }
 
 func (s *fixture) budget(b spend.Budget, others ...spend.Budget) *spend.Budgets {
@@ -167,7 +168,6 @@ func closed(s *fixture) {
 			_, err := s.l.History(ctx, "closed/card", ledger.Position{}, 1)
 			return err
 		},
-		"Revisions": func(ctx context.Context) error { _, err := s.l.Revisions(ctx, "closed", 0, 1); return err },
 	}
 	for name, call := range calls {
 		if err := call(ended); !errors.Is(err, context.Canceled) {

@@ -15,25 +15,20 @@ import (
 	"github.com/brimgo/brim/spend/ledger"
 )
 
-// twins are budgets of one ledger that get the same requests, of two processes with different
-// rules. One of the budgets is pruned, by either process. Another one has the rules of both
-// processes as plans, and each request goes to accounts with the plan of its process. Every
-// decision must be the same.
+// twins are two budgets of one ledger that get the same requests, and the same revisions of their
+// rules. One of them is pruned. Every decision must be the same.
 type twins struct {
 	player
 	// rarely is Harness.CompareRarely.
 	rarely bool
-	// long is set if the processes have rules that look back further than KeepIDs. Then each
-	// process decides on each account within KeepIDs. Otherwise a decision of the other process
-	// would drop its rules, and as new ones they would count the entries that are left.
-	long  bool
-	rules [2][]Rule // of each process
-	kept  [2]*spend.Budgets
-	prune [2]*spend.Budgets // the budgets that are pruned
-	plans *spend.Budgets    // has the rules of process 1 as a plan
-	plan  map[string]int    // the process whose rules an account has there
-	used  map[string]int64  // the last decision of a process on an account
-	began []began
+	// long is set if the budgets have rules that look back further than KeepIDs.
+	long     bool
+	rules    [2][]Rule // of which one or the other is in force
+	force    int       // the one in force
+	revision int64
+	kept     *spend.Budgets
+	pruned   *spend.Budgets
+	began    []began
 }
 
 // began is a spend, its accounts, and the time at which it began.
@@ -72,55 +67,39 @@ func playTwinsFrom(t *testing.T, h Harness, seed uint64, first, end int) {
 		clock.us.Store(time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC).UnixMicro())
 		tw := &twins{
 			player: player{clock: clock, r: rand.New(rand.NewPCG(seed, 1<<40+uint64(i))), name: fmt.Sprintf("t%d-%d", seed, i)},
-			rarely: h.CompareRarely, long: i%3 == 0, used: make(map[string]int64), plan: make(map[string]int),
+			rarely: h.CompareRarely, long: i%3 == 0,
 		}
 		if err := tw.play(l); err != nil {
-			t.Errorf("twins %s: %v\nwhy: a later decision is the same with and without Prune, whichever process prunes, "+
-				"and the same by the rules of a plan\n"+
+			t.Errorf("twins %s: %v\nwhy: a later decision is the same with and without Prune\n"+
 				"%srepeat: BRIM_SEED=%d go test -count=1 -run '^%s$', in the package's directory",
 				tw.name, err, strings.Join(tw.told, ""), seed, t.Name())
 		}
 	}
 }
 
-// plans are the names of the plans with the rules of each process.
-var plans = [...]string{"", "other"}
-
-func (tw *twins) play(l ledger.Ledger) error {
+func (tw *twins) play(l ledger.Ledger) (err error) {
 	tw.someRules()
-	for p := range tw.rules {
-		for name, b := range map[string]*[2]*spend.Budgets{"k": &tw.kept, "p": &tw.prune} {
-			var err error
-			if b[p], err = spend.New(ctx, l, budget(tw.name+name, tw.rules[p]), nil); err != nil {
-				return err
-			}
-		}
-		tw.tell("process %d has %+v", p, tw.rules[p])
-	}
-	planned := budget(tw.name+"q", tw.rules[0])
-	planned.Plans = map[string][]spend.Rule{plans[1]: budget("", tw.rules[1]).Rules}
-	var err error
-	if tw.plans, err = spend.New(ctx, l, planned, nil); err != nil {
-		return err
-	}
-	// A rule that is new to an account counts the entries that are left, so every rule begins here.
-	for p := range tw.rules {
-		if err := tw.charge(p, "record", []string{"a", "b"}); err != nil {
+	for name, b := range map[string]**spend.Budgets{"k": &tw.kept, "p": &tw.pruned} {
+		if *b, err = spend.New(ctx, l, tw.budget(name), nil); err != nil {
 			return err
 		}
 	}
+	tw.tell("the rules are %+v", tw.rules[0])
+	// A rule that is new to an account counts the entries that are left, so every rule begins here.
+	if err := tw.charge("record", []string{"a", "b"}); err != nil {
+		return err
+	}
 	for range twinSteps {
 		tw.advance()
-		if tw.long {
-			if err := tw.refresh(); err != nil {
+		if tw.r.IntN(3) == 0 {
+			done, err := tw.pruned.Prune(ctx)
+			tw.tell("prune: %+v, %v", done, err)
+			if err != nil {
 				return err
 			}
 		}
-		if tw.r.IntN(3) == 0 {
-			p := tw.r.IntN(2)
-			done, err := tw.prune[p].Prune(ctx)
-			tw.tell("process %d prunes: %+v, %v", p, done, err)
-			if err != nil {
+		if tw.r.IntN(4) == 0 {
+			if err := tw.revise(); err != nil {
 				return err
 			}
 		}
@@ -137,7 +116,25 @@ func (tw *twins) play(l ledger.Ledger) error {
 	return tw.compare()
 }
 
-// someRules gives each process some rules, and rules of the same name other amounts.
+// budget returns the rules in force for the budget of a twin.
+func (tw *twins) budget(name string) spend.Budget {
+	b := budget(tw.name+name, tw.rules[tw.force])
+	b.Revision = tw.revision
+	return b
+}
+
+// revise lets the other rules be in force.
+func (tw *twins) revise() error {
+	tw.force, tw.revision = 1-tw.force, tw.revision+1
+	tw.tell("the rules are %+v", tw.rules[tw.force])
+	if err := cmp.Or(tw.kept.SetRules(ctx, tw.budget("k"), nil), tw.pruned.SetRules(ctx, tw.budget("p"), nil)); err != nil {
+		return err
+	}
+	return tw.charge("record", []string{"a", "b"}) // Prune drops the figures of a rule that is gone, as a decision does
+}
+
+// someRules makes rules for both kinds of revisions, and gives rules of the same name other
+// amounts. Some are in one of them alone: those that count nothing but the entries of KeepIDs.
 func (tw *twins) someRules() {
 	r := tw.r
 	limit := func() int64 { return 40 + r.Int64N(100) }
@@ -165,13 +162,18 @@ func (tw *twins) someRules() {
 		)
 	}
 	for _, i := range r.Perm(len(possible))[:min(len(possible), 2+r.IntN(4))] {
-		who := r.IntN(3) // process 0, process 1, or both
+		who := r.IntN(3) // the one, the other, or both
+		credits := possible[i].mayCredit() && r.IntN(2) == 0
+		if k := possible[i].Kind; credits || k == "leaky" || k == "year" || k == "lifetime" || possible[i].Width > keepIDs.Microseconds() {
+			who = 2
+		}
 		for p := range tw.rules {
 			if x := possible[i]; who == 2 || who == p {
 				x.Limit = limit()
 				x.Most = 2 * x.Limit
-				x.Credits = x.mayCredit() && r.IntN(2) == 0
+				x.Credits = credits
 				x.tells = r.IntN(3)
+				x.Shadow = r.IntN(4) == 0
 				tw.rules[p] = append(tw.rules[p], x)
 			}
 		}
@@ -201,58 +203,26 @@ func (tw *twins) advance() {
 // step sends one request to the twins.
 func (tw *twins) step() error {
 	accounts := [][]string{{"a"}, {"b"}, {"a", "b"}}[tw.r.IntN(3)]
-	p := tw.r.IntN(2)
 	switch n := tw.r.IntN(100); {
 	case n < 20:
-		return tw.charge(p, "charge", accounts)
+		return tw.charge("charge", accounts)
 	case n < 40:
-		return tw.charge(p, "authorize", accounts)
+		return tw.charge("authorize", accounts)
 	case n < 50:
-		return tw.charge(p, "record", accounts)
+		return tw.charge("record", accounts)
 	case n < 60:
-		return tw.charge(p, "credit", accounts)
+		return tw.charge("credit", accounts)
 	case n < 70:
-		return tw.limit(p, accounts[0])
+		return tw.limit(accounts[0])
 	}
-	return tw.follow(p)
+	return tw.follow()
 }
 
-// refresh lets each process decide on each account that it has not used for half of KeepIDs.
-func (tw *twins) refresh() error {
-	for p := range tw.rules {
-		for _, account := range []string{"a", "b"} {
-			if tw.now()-tw.used[fmt.Sprint(p, account)] < keepIDs.Microseconds()/2 {
-				continue
-			}
-			if err := tw.charge(p, "charge", []string{account}); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// all sends a request of process p about accounts to the twins. In those that have another plan,
-// the process decides beforehand in all twins, so that the accounts have decided as often.
-func (tw *twins) all(p int, accounts []string, r Request) error {
-	for _, account := range accounts {
-		if tw.plan[account] == p {
-			continue
-		}
-		tw.plan[account] = p
-		id := tw.id()
-		now := Request{Method: "unfreeze", ID: id, Account: account}
-		if err := tw.same(p, now, Request{Method: "plan", ID: id, Account: account, Plan: plans[p]}); err != nil {
-			return err
-		}
-	}
-	return tw.same(p, r, r)
-}
-
-// same sends a request of process p to the twins, and another one to that with plans, and compares
-// the answers. Names of requests and budgets end in that of the twin.
-func (tw *twins) same(p int, r, planned Request) error {
-	twin := func(name string, b *spend.Budgets, q Request) (spend.Decision, error) {
+// same sends a request to the twins, and compares the answers. Names of requests and budgets end in
+// that of the twin.
+func (tw *twins) same(r Request) error {
+	twin := func(name string, b *spend.Budgets) (spend.Decision, error) {
+		q := r
 		q.ID += name
 		if q.Of != "" {
 			q.Of += name
@@ -263,6 +233,7 @@ func (tw *twins) same(p int, r, planned Request) error {
 		}
 		d, err := q.Send(ctx, b)
 		tw.plain(d.Remaining)
+		tw.plain(d.Shadow)
 		for i := range d.Declines {
 			if d.Declines[i].Account.Budget = ""; d.Declines[i].AtLeast { // Prune adds ends of holds to the entries that it looks at
 				d.Declines[i].RetryAfter, d.RetryAfter = 0, 0
@@ -273,22 +244,14 @@ func (tw *twins) same(p int, r, planned Request) error {
 		}
 		return d, err
 	}
-	kept, err := twin("k", tw.kept[p], r)
-	tw.tell("process %d: %+v: %t %v", p, r, kept.Approved, err)
-	for name, other := range map[string]func() (spend.Decision, error){
-		"after Prune": func() (spend.Decision, error) { return twin("p", tw.prune[p], r) },
-		"by a plan":   func() (spend.Decision, error) { return twin("q", tw.plans, planned) },
-	} {
-		d, oerr := other()
-		if fmt.Sprint(err) != fmt.Sprint(oerr) {
-			return fmt.Errorf("the error %s is %w; without, it is %w", name, cmp.Or(oerr, errNone), cmp.Or(err, errNone))
-		}
-		if diff := differ.Fields(d, kept); diff != "" {
-			return fmt.Errorf("the decision %s, against the one without:\n%s", name, diff)
-		}
+	kept, err := twin("k", tw.kept)
+	tw.tell("%+v: %t %v", r, kept.Approved, err)
+	pruned, perr := twin("p", tw.pruned)
+	if fmt.Sprint(err) != fmt.Sprint(perr) {
+		return fmt.Errorf("the error after Prune is %w; without, it is %w", cmp.Or(perr, errNone), cmp.Or(err, errNone))
 	}
-	for _, u := range kept.Remaining {
-		tw.used[fmt.Sprint(p, u.Account.Name)] = tw.now()
+	if diff := differ.Fields(pruned, kept); diff != "" {
+		return fmt.Errorf("the decision after Prune, against the one without:\n%s", diff)
 	}
 	return nil
 }
@@ -303,7 +266,7 @@ func (tw *twins) plain(list []spend.Usage) []spend.Usage {
 	return list
 }
 
-func (tw *twins) charge(p int, method string, accounts []string) error {
+func (tw *twins) charge(method string, accounts []string) error {
 	now := tw.now()
 	r := tw.payment(method, accounts[0], 1+tw.r.Int64N(40))
 	r.TTL = time.Duration(1+tw.r.Int64N(60*dayLength)) * time.Microsecond
@@ -317,11 +280,11 @@ func (tw *twins) charge(p int, method string, accounts []string) error {
 	if method != "credit" {
 		tw.began = append(tw.began, began{r.ID, accounts, now})
 	}
-	return tw.all(p, accounts, r)
+	return tw.same(r)
 }
 
 // follow sends a request about an earlier spend whose ID Prune keeps.
-func (tw *twins) follow(p int) error {
+func (tw *twins) follow() error {
 	tw.began = slices.DeleteFunc(tw.began, func(x began) bool { return tw.now()-x.at > keepIDs.Microseconds() })
 	if len(tw.began) == 0 {
 		return nil
@@ -336,12 +299,13 @@ func (tw *twins) follow(p int) error {
 	if method == "cancel" {
 		r.ID, r.Account = of.id, of.accounts[0]
 	}
-	return tw.all(p, of.accounts, r)
+	return tw.same(r)
 }
 
 // limit gives an account a limit of its own.
-func (tw *twins) limit(p int, account string) error {
-	r := tw.rules[p][tw.r.IntN(len(tw.rules[p]))]
+func (tw *twins) limit(account string) error {
+	rules := tw.rules[tw.force]
+	r := rules[tw.r.IntN(len(rules))]
 	l := spend.RuleLimit{Rule: r.Name, Default: tw.r.IntN(3) == 0}
 	if !l.Default {
 		l.Amount = r.units(tw.r.Int64N(r.Most))
@@ -349,34 +313,22 @@ func (tw *twins) limit(p int, account string) error {
 			l.Until = time.UnixMicro(tw.now() + tw.r.Int64N(100*dayLength))
 		}
 	}
-	return tw.all(p, []string{account}, Request{Method: "limit", ID: tw.id(), Account: account, Limits: []spend.RuleLimit{l}})
+	return tw.same(Request{Method: "limit", ID: tw.id(), Account: account, Limits: []spend.RuleLimit{l}})
 }
 
-// compare compares the figures that each process sees of the twins, and has it verify them.
+// compare compares the figures of the twins, and verifies them.
 func (tw *twins) compare() error {
-	for p := range tw.rules {
-		for _, account := range []string{"a", "b"} {
-			var shown [2][]spend.Usage
-			for i, b := range [...]*spend.Budgets{tw.kept[p], tw.prune[p]} {
-				list, err := b.Remaining(ctx, account)
-				if err := errors.Join(err, b.Verify(ctx, account)); err != nil {
-					return fmt.Errorf("process %d, account %s: %w", p, account, err)
-				}
-				shown[i] = tw.plain(list)
+	for _, account := range []string{"a", "b"} {
+		var shown [2][]spend.Usage
+		for i, b := range [...]*spend.Budgets{tw.kept, tw.pruned} {
+			list, err := b.Remaining(ctx, account)
+			if err := errors.Join(err, b.Verify(ctx, account)); err != nil {
+				return fmt.Errorf("account %s: %w", account, err)
 			}
-			if d := differ.Fields(shown[1], shown[0]); d != "" {
-				return fmt.Errorf("process %d: the figures of account %s after Prune, against those without:\n%s", p, account, d)
-			}
-			if p != tw.plan[account] {
-				continue
-			}
-			list, err := tw.plans.Remaining(ctx, account)
-			if err := errors.Join(err, tw.plans.Verify(ctx, account)); err != nil {
-				return fmt.Errorf("plan %q, account %s: %w", plans[p], account, err)
-			}
-			if d := differ.Fields(tw.plain(list), shown[0]); d != "" {
-				return fmt.Errorf("the figures of account %s by a plan, against those by a process with these rules:\n%s", account, d)
-			}
+			shown[i] = tw.plain(list)
+		}
+		if d := differ.Fields(shown[1], shown[0]); d != "" {
+			return fmt.Errorf("the figures of account %s after Prune, against those without:\n%s", account, d)
 		}
 	}
 	return nil

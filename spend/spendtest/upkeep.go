@@ -13,7 +13,8 @@ import (
 
 // setLimit gives an account a limit of its own, for some time or for good, or takes it away.
 func (s *sequence) setLimit() error {
-	r, account, now := s.rules[s.r.IntN(len(s.rules))], s.account(), s.now()
+	account, now := s.account(), s.now()
+	r := s.of(account)[s.r.IntN(len(s.of(account)))]
 	n := s.r.Int64N(r.Most + 2)
 	if r.Kind == "leaky" { // doubles hold its leak rates exactly
 		n = []int64{0, 16, 32, 64, 128, 256}[s.r.IntN(6)]
@@ -42,26 +43,6 @@ func (s *sequence) freeze() error {
 		r.Method, r.Reason = "freeze", "lost "+r.ID
 	}
 	_, err := s.try(r)
-	return err
-}
-
-// forget forgets a rule. The rule must be one that the last change has left out.
-func (s *sequence) forget() error {
-	name := s.all[s.r.IntN(len(s.all))].Name
-	had, err := s.budgets.ForgetRule(ctx, name, "retired")
-	s.tell("forget %s: %d %v", name, had, err)
-	if slices.ContainsFunc(s.rules, func(r Rule) bool { return r.Name == name }) {
-		return refuses(err, spend.ErrBudget)
-	}
-	if err != nil {
-		return fmt.Errorf("forget: %w", err)
-	}
-	if want := s.model.Forget(name, s.accounts, s.clock.now()); had != want {
-		return fmt.Errorf("forget: %d accounts had figures of rule %s; want %d", had, name, want)
-	}
-	if had, err = s.budgets.ForgetRule(ctx, name, "retired"); err == nil && had != 0 {
-		err = fmt.Errorf("%d accounts still had figures of rule %s", had, name)
-	}
 	return err
 }
 
@@ -167,7 +148,7 @@ func (s *sequence) listed(account string) error {
 		return fmt.Errorf("limits: %w", err)
 	}
 	var own []spend.RuleLimit
-	for _, r := range s.rules {
+	for _, r := range s.of(account) {
 		o := s.model.own[account+" "+r.Name]
 		if o.until > now {
 			own = append(own, spend.RuleLimit{Rule: r.Name, Amount: r.units(o.raised), Until: time.UnixMicro(o.until).UTC()})
@@ -247,12 +228,8 @@ func prunes(number int64) bool { return number%4 == 0 && number <= 2000 }
 
 // beginPruning lets a sequence prune: its IDs live for seconds.
 func (s *sequence) beginPruning() error {
-	if !s.prunes {
+	if s.keep == 0 {
 		return nil
-	}
-	s.keep = tick * (64 + s.r.Int64N(64*40))
-	if err := s.use(); err != nil {
-		return err
 	}
 	for _, account := range s.accounts { // Prune sees the accounts that the ledger has
 		if _, err := s.try(Request{Method: "unfreeze", Account: account}); err != nil {
@@ -279,7 +256,7 @@ func (s *sequence) prune() error {
 		return fmt.Errorf("prune: %w", err)
 	}
 	now := s.now()
-	s.model.prune(s.rules, s.accounts, s.keep, now)
+	s.model.prune(s.all, s.accounts, s.keep, now)
 	ids := make(map[string]bool) // that are gone; a request and its cancellation have one
 	left := slices.DeleteFunc(slices.Clone(s.sent), func(x sent) bool {
 		sp := s.model.spends[x.request.ID]

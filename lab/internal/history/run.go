@@ -25,8 +25,8 @@ type Note struct {
 	Answer *Answer // nil when the call begins
 }
 
-// Final is the index of the last call, after all of [Request.Ops]: the store is closed. The answer is
-// that of Close.
+// Final is the index of the last call, after all of [Request.Ops]: the store is closed. The answer
+// is that of Close.
 const Final = -1
 
 // Backend is a store with the methods that bolt's stores share.

@@ -36,12 +36,18 @@ type Batch struct {
 	now      int64
 	accounts map[string]*account
 	requests map[string]*request
-	rules    map[string]ledger.Rules // the newest of each budget
+	rules    []rules // the newest of each budget
 
 	// The changes of all jobs, each account and request once, in the order of their first change.
 	keys    []string       // of accounts
 	ids     []string       // of requests
 	changes ledger.Changes // Entries, Drop, Rules and Moved
+}
+
+// rules are the newest rules of a budget, which may have none.
+type rules struct {
+	budget string
+	ledger.Rules
 }
 
 // account is an account with the changes of jobs.
@@ -74,7 +80,7 @@ const (
 func NewBatch(stored Reader, now int64) *Batch {
 	return &Batch{
 		Reader: stored, Pages: make(Pages), now: now,
-		accounts: make(map[string]*account), requests: make(map[string]*request), rules: make(map[string]ledger.Rules),
+		accounts: make(map[string]*account), requests: make(map[string]*request),
 	}
 }
 
@@ -159,7 +165,7 @@ func (b *Batch) add(c *ledger.Changes, spends []ledger.Request) {
 	b.changes.Drop = append(b.changes.Drop, c.Drop...)
 	b.changes.Rules = append(b.changes.Rules, c.Rules...)
 	for _, r := range c.Rules {
-		b.rules[r.Budget] = r
+		*b.rulesOf(r.Budget) = r
 	}
 	b.changes.Moved = append(b.changes.Moved, c.Moved...)
 }
@@ -248,14 +254,24 @@ func (b *Batch) Request(id string) (*ledger.Request, error) {
 
 // Rules returns the newest rules of a budget.
 func (b *Batch) Rules(budget string) (ledger.Rules, error) {
-	if r, read := b.rules[budget]; read {
-		return r, nil
+	if r := b.rulesOf(budget); r != nil {
+		return *r, nil
 	}
 	r, err := b.Reader.Rules(budget)
 	if err == nil {
-		b.rules[budget] = r
+		b.rules = append(b.rules, rules{budget, r})
 	}
 	return r, err
+}
+
+// rulesOf returns the place of the newest rules of a budget, which were read, or nil.
+func (b *Batch) rulesOf(budget string) *ledger.Rules {
+	for i := range b.rules {
+		if b.rules[i].budget == budget {
+			return &b.rules[i].Rules
+		}
+	}
+	return nil
 }
 
 // Entries returns a page of the entries of a range of dates.

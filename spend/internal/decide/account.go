@@ -1,6 +1,7 @@
 package decide
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -17,84 +18,117 @@ type account struct {
 	holdings
 	budget   *Budget
 	keepIDs  int64
-	watch    []ledger.Watch   // of the account as it is stored
+	now      int64            // the ledger's clock
 	due      int64            // as it is stored: the earliest time at which Prune may have something to do; 0 for never
 	frozen   string           // why the account declines; empty if it does not
 	plan     string           // whose rules the account has; empty for those of the budget
 	own      ownLimits        // of the account
 	currency string           // in which the figures are stored
 	tallies  []*figures.Tally // one for each rule of the plan, in the same order
-	unknown  []*figures.Tally // of rules that the plan lacks; other processes may use these rules
+	others   []*figures.Tally // of rules of other plans, which count and do not judge
 }
 
-// loadBare reads an account of the budget, all of whose rules are unknown. An account that the
-// ledger does not have is empty.
-func (d *Decider) loadBare(budget *Budget, snap ledger.Snapshot, key string) (*account, error) {
+// load reads an account of the budget, and gives it its rules: if plan is not nil, those of that
+// plan. An account that the ledger does not have is empty.
+func (d *Decider) load(budget *Budget, snap ledger.Snapshot, key string, plan *string) (*account, error) {
 	stored, err := snap.Account(key)
 	if err != nil {
 		return nil, err
 	}
 	a := &account{
 		past:   past{key: key, snap: snap, time: minTime, pruned: minTime},
-		budget: budget, currency: budget.Currency, keepIDs: d.KeepIDs.Microseconds(), watch: stored.Watch, due: stored.Due,
+		budget: budget, currency: budget.Currency, keepIDs: d.KeepIDs.Microseconds(), due: stored.Due,
 	}
 	if stored.Pruned != 0 {
 		a.pruned = stored.Pruned
 	}
-	if stored.State == nil {
-		return a, nil
-	}
-	if err := a.decode(&stored); err != nil {
-		return nil, err
+	var kept []*figures.Tally
+	if stored.State != nil {
+		if kept, err = a.decode(&stored); err != nil {
+			return nil, err
+		}
 	}
 	if a.currency != budget.Currency {
 		return nil, fmt.Errorf("spend: %w: the accounts of budget %q are counted in %.8q and not in %q; "+
 			"a budget that counts in another unit needs another name", money.ErrCurrency, budget.Name, a.currency, budget.Currency)
 	}
-	return a, nil
+	if plan != nil {
+		a.plan = *plan
+	}
+	a.now = snap.Now()
+	return a, a.useRules(kept)
 }
 
-// useRules gives an account that has been loaded bare the rules of its plan.
-func (a *account) useRules() error {
-	plan := a.budget.Plans[a.plan]
-	if plan == nil {
-		return fmt.Errorf("spend: %w: an account has the plan %.64q, which budget %q lacks; add it to Budget.Plans of every process",
-			ErrBudget, a.plan, a.budget.Name)
+// useRules gives an account the rules of its plan, with the figures that it has kept. It keeps the
+// figures of other plans that the entries cannot restore, and drops those of rules that are gone.
+func (a *account) useRules(kept []*figures.Tally) error {
+	plan, err := a.budget.plan(a.plan)
+	if err != nil {
+		return err
 	}
-	a.tallies = make([]*figures.Tally, 0, len(plan.Rules))
+	a.tallies, a.others = make([]*figures.Tally, 0, len(plan.Rules)), nil
 	for i := range plan.Rules {
 		r, fingerprint := &plan.Rules[i], plan.Fingerprints[i]
-		at := slices.IndexFunc(a.unknown, func(u *figures.Tally) bool { return u.Is(r, fingerprint) })
+		at := slices.IndexFunc(kept, func(u *figures.Tally) bool { return u.Is(r, fingerprint) })
 		if at < 0 {
 			a.tallies = append(a.tallies, figures.New(r, fingerprint))
 			continue
 		}
-		a.unknown[at].Use(r)
-		a.tallies = append(a.tallies, a.unknown[at])
-		a.unknown = slices.Delete(a.unknown, at, at+1)
+		kept[at].Rule = r
+		a.tallies = append(a.tallies, kept[at])
+		kept = slices.Delete(kept, at, at+1)
+	}
+	for _, u := range kept {
+		for r, fingerprint := range a.budget.rules {
+			if u.Is(r, fingerprint) && !r.Recountable() {
+				u.Rule = r
+				a.others = append(a.others, u)
+				break
+			}
+		}
 	}
 	return nil
 }
 
-// advance brings the account to now: rules count the entries that they have missed, entries leave
-// windows, and expired holds leave the sums. The ledger stores these changes together with the
-// decision.
-func (a *account) advance(now int64) error {
+// all returns the tallies of the plan, and then the others.
+func (a *account) all() []*figures.Tally {
+	if len(a.others) == 0 {
+		return a.tallies
+	}
+	return slices.Concat(a.tallies, a.others)
+}
+
+// advance brings the account to now: entries leave windows, and expired holds leave the sums. The
+// ledger stores these changes together with the decision. Rules that are new to the account begin,
+// unless the job is a Prune: its time changes no decision.
+func (a *account) advance(now int64, begin bool) error {
 	last := a.time
 	a.time = now
 	a.pass(now)
 	a.useLimits()
-	for _, u := range a.tallies {
-		if err := u.Advance(a, last, now); err != nil {
+	for _, u := range a.all() {
+		if !begin && !u.Known() {
+			continue
+		}
+		if err := u.Advance(a, last, now); errors.Is(err, figures.ErrMany) {
+			return &many{a.key, a.plan}
+		} else if err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
+// leak gives the Leaky rules of the plan their limits.
+func (a *account) leak() {
+	for _, u := range a.tallies {
+		u.Leak(a.time)
+	}
+}
+
 // useLimits gives the rules the limits that they have at the time of the account.
 func (a *account) useLimits() {
-	for _, u := range a.tallies {
+	for _, u := range a.all() {
 		u.Amounts = a.own.of(u.Rule, a.time)
 	}
 }
@@ -120,12 +154,6 @@ func (a *account) endExpired(limit int) error {
 	}
 	a.next = next
 	return nil
-}
-
-// forget drops the rules that this process lacks and that have not decided on the account for
-// KeepIDs. Prune drops no rule: whether one returns as it was must not depend on when Prune ran.
-func (a *account) forget() {
-	a.unknown = slices.DeleteFunc(a.unknown, func(u *figures.Tally) bool { return u.Forgotten(a.time, a.keepIDs) })
 }
 
 // open adds a hold of which no part is dated before since.
@@ -154,7 +182,10 @@ func (a *account) addDated(e ledger.Entry, date int64) (seq int64, err error) {
 	}
 	a.added = append(a.added, e)
 	a.place(&e)
-	for _, u := range a.tallies {
+	for _, u := range a.all() {
+		if !u.Known() {
+			continue
+		}
 		if err := u.Count(&e, a.time); err != nil {
 			return 0, err
 		}
@@ -162,15 +193,14 @@ func (a *account) addDated(e ledger.Entry, date int64) (seq int64, err error) {
 	return e.Seq, nil
 }
 
-// mend sets the account to a time before its own. Rules with a window count the entries anew. Those
-// of other processes do so when they return.
+// mend sets the account to a time before its own. Rules with a window count the entries anew.
 func (a *account) mend(now int64) error {
 	if now >= a.time {
 		return nil
 	}
-	tallies, removed := slices.Concat(a.tallies, a.unknown), a.Removed()
-	for _, u := range tallies {
-		if date, ok := u.Needs(now); ok && date < removed {
+	removed := a.Removed()
+	for _, u := range a.all() {
+		if u.Rule.Windowed() && now-u.Rule.Reach() < removed {
 			return BadRequest("Prune has removed entries of %v and before, and rule %q still needs some of them", utc(removed), u.Name)
 		}
 	}
@@ -178,7 +208,7 @@ func (a *account) mend(now int64) error {
 	a.mends = append(a.mends, mend{now, top, a.seq})
 	a.time = now
 	a.useLimits()
-	for _, u := range tallies {
+	for _, u := range a.all() {
 		if err := u.Mend(a, now, top); err != nil {
 			return err
 		}

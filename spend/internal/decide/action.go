@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/brimgo/brim/spend/internal/figures"
+	"github.com/brimgo/brim/spend/internal/money"
 	"github.com/brimgo/brim/spend/ledger"
 )
 
@@ -48,6 +49,26 @@ const (
 // PlanTag is the tag of an entry of kind plan that has the plan's name.
 const PlanTag = "plan"
 
+// in returns the action with its amounts in the unit of its spend.
+func (act *Action) in(unit string) (*Action, error) {
+	switch {
+	case act.Currency == "" || act.Currency == unit:
+		return act, nil
+	case money.ISO(act.Currency) != money.ISO(unit):
+		return act, fmt.Errorf("spend: %w: the amount is in %.8q and the spend in %q", money.ErrCurrency, act.Currency, unit)
+	}
+	c := *act
+	for _, n := range [...]*int64{&c.Amount, &c.Least} {
+		m, err := money.Money{Minor: *n, Currency: c.Currency}.In(unit)
+		if err != nil {
+			return act, err
+		}
+		*n = m.Minor
+	}
+	c.Currency = unit
+	return &c, nil
+}
+
 // moves reports whether the action begins a spend of money that has moved already.
 func (act *Action) moves() bool {
 	return act.Kind == figures.KindRecord || act.Kind == figures.KindAuthorize && act.Force
@@ -61,12 +82,19 @@ func (act *Action) date(a *account) int64 {
 	return a.time
 }
 
+// forced is the Least of an authorization of money that was held in any case.
+const forced = -1
+
 // explain adds to an entry that the action has caused the terms that its other fields leave open.
 func (act *Action) explain(e *ledger.Entry) {
 	if e.RequestID != act.ID {
 		return
 	}
-	if e.Least, e.TTL = act.Least, act.TTL.Microseconds(); e.Least > 0 && e.Amount < act.Amount {
+	e.Least, e.TTL = act.Least, act.TTL.Microseconds()
+	switch {
+	case act.Force && act.Kind == figures.KindAuthorize:
+		e.Least = forced
+	case e.Least > 0 && e.Amount < act.Amount:
 		e.Asked = act.Amount
 	}
 }
@@ -99,8 +127,9 @@ func (act *Action) Digest() []byte {
 	}
 	part(act.Kind)
 	part(act.SpendID)
-	part(fmt.Sprint(len(act.Keys), act.Amount, act.Final, act.Force))
-	part(act.Currency)
+	amount := func(n int64) string { return money.Money{Minor: n, Currency: act.Currency}.Meaning() }
+	part(fmt.Sprint(len(act.Keys), act.Final, act.Force))
+	part(amount(act.Amount))
 	if act.Backdated {
 		part(fmt.Sprint("dated ", act.Dated))
 	}
@@ -108,7 +137,7 @@ func (act *Action) Digest() []byte {
 		part(fmt.Sprint("expiry ", act.OnExpiry))
 	}
 	if act.Least > 0 {
-		part(fmt.Sprint("least ", act.Least))
+		part("least " + amount(act.Least))
 	}
 	if act.To != "" {
 		part("to " + act.To)

@@ -24,6 +24,7 @@ type Answer struct {
 	Remaining  []Usage
 	Declines   []Decline
 	Crossed    []Crossing
+	Shadow     []int // indices of the figures of rules that would have refused
 	RetryAfter time.Duration
 	AtLeast    bool
 	Before     *Answer // to the request that was canceled, if rules had declined it
@@ -150,6 +151,10 @@ func (out *Answer) encode() []byte {
 		e.Int(int64(c.Usage))
 		e.Int(int64(c.Share))
 	}
+	e.Int(int64(len(out.Shadow)))
+	for _, i := range out.Shadow {
+		e.Int(int64(i))
+	}
 	return e.B
 }
 
@@ -242,6 +247,9 @@ func readAnswer(r *ledger.Request, from *book.Decoder) (Answer, error) {
 	}
 	for range d.Count() {
 		out.Crossed = append(out.Crossed, Crossing{d.index("rule", d.Int(), len(out.Remaining)), int(d.Int())})
+	}
+	for range d.Count() {
+		out.Shadow = append(out.Shadow, d.index("rule", d.Int(), len(out.Remaining)))
 	}
 	return out, d.End()
 }

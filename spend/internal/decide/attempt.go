@@ -112,6 +112,9 @@ func (t *attempt) apply() error {
 	if err := t.enter(t.named, plan); err != nil {
 		return err
 	}
+	if err := t.countable(t.act.Amount); err != nil {
+		return err
+	}
 	switch {
 	case t.upkeeps():
 		return t.upkeep()
@@ -128,6 +131,9 @@ func (t *attempt) follow() error {
 		return err
 	}
 	if err := t.enter(t.spend.accounts, nil); err != nil {
+		return err
+	}
+	if err := t.countable(t.act.Amount); err != nil {
 		return err
 	}
 	if t.act.Kind != figures.KindIncrease { // the others are not declined
@@ -181,11 +187,8 @@ func (t *attempt) find(id string) error {
 	if err := t.decodeSpend(r); err != nil {
 		return err
 	}
-	if t.act.Currency != "" && t.act.Currency != t.spend.currency {
-		return fmt.Errorf("spend: %w: the amount is in %.8q and the spend in %q",
-			money.ErrCurrency, t.act.Currency, t.spend.currency)
-	}
-	return nil
+	t.act, err = t.act.in(t.spend.currency)
+	return err
 }
 
 // decodeSpend reads the spend that a request began.
@@ -202,19 +205,10 @@ func (t *attempt) decodeSpend(r *ledger.Request) (err error) {
 // decline adds to every account an entry that names the rules that refused, and the reason of a
 // freeze. A declined spend would have begun with first units; an increase begins none.
 func (t *attempt) decline(first int64) error {
-	refused := make([][]string, len(t.accounts))
-	for _, r := range t.refusals {
-		a := t.accounts[r.account]
-		name := FrozenPrefix + a.frozen
-		if r.rule != frozen {
-			name = a.tallies[r.rule].Name
-		}
-		refused[r.account] = append(refused[r.account], name)
-	}
 	for i, a := range t.accounts {
 		e := ledger.Entry{
 			Kind: figures.KindDecline, RequestID: t.act.ID, SpendID: t.act.SpendID,
-			SpendAmount: first, Amount: t.act.Amount, Tags: t.tags, Refused: refused[i],
+			SpendAmount: first, Amount: t.act.Amount, Tags: t.tags, Refused: t.refused(i),
 		}
 		if err := a.add(e); err != nil {
 			return err

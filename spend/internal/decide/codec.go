@@ -27,7 +27,7 @@ func (a *account) stored() ledger.Account {
 	}
 	rules, state := a.encode()
 	acc.Rules = rules
-	for _, u := range a.tallies {
+	for _, u := range a.all() {
 		if w, ok := u.Watch(a.time); ok && !slices.Contains(acc.Watch, w) {
 			acc.Watch = append(acc.Watch, w)
 		}
@@ -71,6 +71,7 @@ func (a *account) encode() (rules, state []byte) {
 	r.Int(int64(len(a.own)))
 	for _, l := range a.own {
 		r.String(l.rule)
+		r.Bool(l.spends)
 		r.Bool(l.set)
 		r.Int(l.amount)
 		r.Int(l.until)
@@ -81,38 +82,45 @@ func (a *account) encode() (rules, state []byte) {
 	e.Int(a.seq)
 	e.Int(int64(a.sum))
 	first := a.holdings.encode(e, a.time)
-	r.Int(int64(len(a.tallies) + len(a.unknown)))
-	for _, tallies := range [...][]*figures.Tally{a.tallies, a.unknown} {
-		for _, u := range tallies {
-			u.Encode(r, e, a.seq, a.time, first)
+	all, stored := a.all(), int64(0)
+	for _, u := range all {
+		if u.Known() {
+			stored++
+		}
+	}
+	r.Int(stored)
+	for _, u := range all {
+		if u.Known() {
+			u.Encode(r, e, a.time, first)
 		}
 	}
 	return r.B, e.B
 }
 
-// decode reads the account. All of its rules are unknown.
-func (a *account) decode(stored *ledger.Account) error {
+// decode reads the account, and returns the tallies that it has kept, which have no rule yet.
+func (a *account) decode(stored *ledger.Account) ([]*figures.Tally, error) {
 	const kind = "an account"
 	r, d := book.NewDecoder(kind, format, stored.Rules), book.NewSealed(kind, format, stored.State, besideState(stored))
 	if d.Err != nil {
-		return d.Err
+		return nil, d.Err
 	}
 	a.frozen, a.plan, a.currency = r.String(), r.String(), r.String()
 	for range r.Count() {
 		a.mends = append(a.mends, mend{r.Int(), r.Int(), r.Int()})
 	}
 	for range r.Count() {
-		a.own = append(a.own, ownLimit{rule: r.String(), set: r.Bool(), amount: r.Int(), until: r.Int(), raised: r.Int()})
+		a.own = append(a.own, ownLimit{rule: r.String(), spends: r.Bool(), set: r.Bool(), amount: r.Int(), until: r.Int(), raised: r.Int()})
 	}
 	a.gone = uint32(r.Int())
 	a.time, a.seq, a.sum = d.Int(), d.Int(), uint32(d.Int())
 	first := a.holdings.decode(d, a.time)
 	tallies := make([]figures.Tally, r.Count()) // at once, which costs less than one by one
+	kept := make([]*figures.Tally, len(tallies))
 	for i := range tallies {
 		figures.Decode(&tallies[i], r, d, a.seq, a.time, first)
-		a.unknown = append(a.unknown, &tallies[i])
+		kept[i] = &tallies[i]
 	}
-	return cmp.Or(r.End(), d.End())
+	return kept, cmp.Or(r.End(), d.End())
 }
 
 // encode writes the ends of the holds of an account at a time. It returns the first of them, or the

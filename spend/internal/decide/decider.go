@@ -7,82 +7,33 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"strings"
 	"time"
 
-	"github.com/brimgo/brim/spend/internal/figures"
 	"github.com/brimgo/brim/spend/internal/money"
 	"github.com/brimgo/brim/spend/ledger"
 )
 
-// Decider decides on the accounts of its budgets in a ledger.
+// Decider decides on the accounts of budgets in a ledger.
 type Decider struct {
 	Ledger  ledger.Ledger
-	Budgets map[string]*Budget // by name
+	Rules   *Rulebook
 	HoldTTL time.Duration
 	KeepIDs time.Duration
 	Holds   bool // outcomes tell of holds
+	Joined  bool // the ledger is a transaction of the caller's
+	counts  *counts
 }
 
-// Budget is a budget without mistakes.
-type Budget struct {
-	Name     string
-	Currency string
-	Plans    map[string]*Plan // "" has the rules of an account without a plan
+// New returns a decider with no rules.
+func New(d Decider) Decider {
+	d.counts = new(counts)
+	return d
 }
 
-// Plan is a set of rules.
-type Plan struct {
-	Rules        []figures.Rule
-	Fingerprints []uint64
-}
-
-// Prefix begins the keys of all accounts of the budget.
-func (b *Budget) Prefix() string { return b.Name + "/" }
-
-// Leaky reports whether a rule of the budget is Leaky.
-func (b *Budget) Leaky() bool {
-	for r := range b.rules {
-		if r.Span() == figures.Leaks {
-			return true
-		}
-	}
-	return false
-}
-
-// rules yields the rules of all plans.
-func (b *Budget) rules(yield func(*figures.Rule) bool) {
-	for _, plan := range b.Plans {
-		for i := range plan.Rules {
-			if !yield(&plan.Rules[i]) {
-				return
-			}
-		}
-	}
-}
-
-// HasRule reports whether a rule of the budget has that name.
-func (b *Budget) HasRule(name string) bool {
-	for r := range b.rules {
-		if r.Name == name {
-			return true
-		}
-	}
-	return false
-}
-
-// Find returns the budget of that name.
-func (d *Decider) Find(name string) (*Budget, error) {
-	if b := d.Budgets[name]; b != nil {
-		return b, nil
-	}
-	return nil, BadRequest("no budget is called %.64q; pass it to New in Options.Budgets", name)
-}
-
-// find returns the budget of an account.
-func (d *Decider) find(key string) (*Budget, error) {
-	name, _, _ := strings.Cut(key, "/")
-	return d.Find(name)
+// With returns the decider over the ledger of a transaction of the caller's.
+func (d Decider) With(l ledger.Ledger) Decider {
+	d.Ledger, d.Joined, d.counts = l, true, new(counts)
+	return d
 }
 
 // Outcome is a decision, and more that hooks hear of it.
@@ -109,7 +60,7 @@ func (d *Decider) Decide(ctx context.Context, act *Action) (*Outcome, error) {
 		if err == nil {
 			return out, nil
 		}
-		if keys, err = relock(keys, n, err); err != nil {
+		if keys, err = d.again(ctx, keys, n, err); err != nil {
 			return nil, err
 		}
 	}
@@ -124,7 +75,7 @@ func (d *Decider) DecideAll(ctx context.Context, acts []*Action) ([]*Outcome, []
 	}
 	errs := d.Ledger.DecideAll(ctx, jobs)
 	for i, err := range errs {
-		if errors.As(err, new(*unlocked)) {
+		if errors.As(err, new(*unlocked)) || errors.As(err, new(*unread)) || errors.As(err, new(*many)) {
 			outs[i], errs[i] = d.Decide(ctx, acts[i])
 		}
 	}
@@ -140,10 +91,11 @@ func (d *Decider) job(act *Action, keys []string) (*ledger.Job, *Outcome) {
 	if act.To != "" {
 		locks = append(slices.Clone(keys), act.To)
 	}
+	k := d.Rules.known()
 	return &ledger.Job{
-		Accounts: locks, Requests: []string{act.ID}, SpendID: act.SpendID,
+		Accounts: locks, Requests: []string{act.ID}, SpendID: act.SpendID, Rules: k.list,
 		Run: func(snap ledger.Snapshot) (*ledger.Changes, error) {
-			t := &attempt{group: group{decider: d, snap: snap}, act: act, named: keys}
+			t := &attempt{group: group{decider: d, snap: snap, known: k}, act: act, named: keys}
 			return t.run(out)
 		},
 	}, out

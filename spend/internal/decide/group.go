@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/brimgo/brim/spend/internal/figures"
+	"github.com/brimgo/brim/spend/internal/money"
 	"github.com/brimgo/brim/spend/ledger"
 	"github.com/brimgo/brim/store"
 )
@@ -13,12 +14,14 @@ import (
 type group struct {
 	decider  *Decider
 	snap     ledger.Snapshot
-	clock    int64 // of the ledger
-	now      int64 // the latest of the clock and the times of the accounts
+	known    *known // rules that the job knows
+	clock    int64  // of the ledger
+	now      int64  // the latest of the clock and the times of the accounts
 	accounts []*account
 	tags     map[string]string // of the spend or the credit
 	refusals []demand          // of rules that refuse, and of accounts that are frozen
 	ending   []demand          // of rules that agree, in an account with a raised limit that ends
+	shadows  []demand          // of rules that would refuse
 	filled   []demand          // of rules that agreed, and that the decline itself has filled
 	shares   []int64           // of the rules before the action; see [group.note]
 }
@@ -36,6 +39,9 @@ const frozen = -1
 // a name that begins so.
 const FrozenPrefix = "frozen: "
 
+// ShadowPrefix begins the name of a rule there that would have refused.
+const ShadowPrefix = "shadow: "
+
 // load reads the accounts and advances each of them to the ledger's clock. An account that is ahead
 // of the clock keeps its own time, and does not pass it on to the others. If plan is not nil, the
 // accounts get the rules of that plan.
@@ -43,28 +49,35 @@ func (g *group) load(keys []string, plan *string) error {
 	g.clock = g.snap.Now()
 	g.now = g.clock
 	for _, key := range keys {
-		a, err := g.loadOne(key)
+		a, err := g.loadOne(key, plan)
 		if err != nil {
-			return err
-		}
-		if plan != nil {
-			if a.plan = *plan; a.budget.Plans[a.plan] == nil {
-				return fmt.Errorf("spend: %w: budget %q has no plan %.64q; add it to Budget.Plans of every process", ErrBudget, a.budget.Name, a.plan)
-			}
-		}
-		if err := a.useRules(); err != nil {
 			return err
 		}
 		g.accounts = append(g.accounts, a)
 		g.now = max(g.now, a.time)
 	}
 	for _, a := range g.accounts {
-		if err := a.advance(max(g.clock, a.time)); err != nil {
+		if err := a.use(g.decider.counts); err != nil {
 			return err
 		}
-		a.forget()
+		if err := a.advance(max(g.clock, a.time), true); err != nil {
+			return err
+		}
+		a.leak()
 	}
 	g.note()
+	return nil
+}
+
+// countable returns an error if a Leaky rule cannot count an amount.
+func (g *group) countable(n int64) error {
+	for r, u := range g.rules {
+		if n > store.MaxAmount && u.Rule.Span() == figures.Leaks {
+			currency := g.accounts[r.account].currency
+			return fmt.Errorf("spend: %w: %v; Leaky rule %q counts up to 2^53 minor units: %v", money.ErrAmount,
+				money.Money{Minor: n, Currency: currency}, u.Name, money.Money{Minor: store.MaxAmount, Currency: currency})
+		}
+	}
 	return nil
 }
 
@@ -111,19 +124,38 @@ func (g *group) figure(r demand) (figures.Figure, *account) {
 	return a.tallies[r.rule].Of(g.tags), a
 }
 
-// frozen reports whether one of the accounts declines whatever its rules say.
-func (g *group) frozen() bool {
-	return slices.ContainsFunc(g.accounts, func(a *account) bool { return a.frozen != "" })
-}
-
-// fit reports whether all rules agree.
+// fit reports whether all rules agree, and no account is frozen.
 func (g *group) fit(q *figures.Ask) bool {
+	if slices.ContainsFunc(g.accounts, func(a *account) bool { return a.frozen != "" }) {
+		return false
+	}
 	for r, u := range g.rules {
-		if !q.Fits(u, g.accounts[r.account].time) {
+		if !u.Rule.Shadow && !q.Fits(u, g.accounts[r.account].time) {
 			return false
 		}
 	}
 	return true
+}
+
+// refused returns the names of the rules that refuse in an account, and the reason of a freeze, as
+// entries have them.
+func (g *group) refused(account int) (names []string) {
+	a := g.accounts[account]
+	for _, r := range g.refusals {
+		switch {
+		case r.account != account:
+		case r.rule == frozen:
+			names = append(names, FrozenPrefix+a.frozen)
+		default:
+			names = append(names, a.tallies[r.rule].Name)
+		}
+	}
+	for _, r := range g.shadows {
+		if r.account == account {
+			names = append(names, ShadowPrefix+a.tallies[r.rule].Name)
+		}
+	}
+	return names
 }
 
 // ask asks every rule of every account, and records the refusals.
@@ -134,9 +166,12 @@ func (g *group) ask(q *figures.Ask) (agreed bool) {
 		}
 		for j, u := range a.tallies {
 			r := demand{account: i, rule: j, n: q.Of(u.Rule)}
-			switch {
-			case !q.Fits(u, a.time):
+			switch fits := q.Fits(u, a.time); {
+			case !fits && u.Rule.Shadow:
+				g.shadows = append(g.shadows, r)
+			case !fits:
 				g.refusals = append(g.refusals, r)
+			case u.Rule.Shadow:
 			case u.Rule.Span() == figures.Leaks && r.n == 0: // a bucket takes nothing always
 			case u.Amounts.Until != maxTime && u.Rule.Matches(q.Tags, q.First):
 				g.ending = append(g.ending, r)
@@ -185,7 +220,7 @@ func largestOf(low, high int64, fits func(n int64) bool) int64 {
 func (g *group) fill(q *figures.Ask) {
 	for r, u := range g.rules {
 		r.n = q.Spends
-		if u.Rule.Declines && !slices.Contains(g.refusals, r) && !q.Fits(u, g.accounts[r.account].time) {
+		if u.Rule.Declines && !u.Rule.Shadow && !slices.Contains(g.refusals, r) && !q.Fits(u, g.accounts[r.account].time) {
 			g.filled = append(g.filled, r)
 		}
 	}
@@ -245,9 +280,17 @@ func (g *group) answer(valueless bool) (Answer, error) {
 			out.Remaining = append(slices.Grow(out.Remaining, len(a.tallies)-j), Usage{i, f.Report(a.time)})
 		}
 	}
+	for _, r := range g.shadows {
+		out.Shadow = append(out.Shadow, g.place(r))
+	}
 	if out.Approved {
 		return out, nil
 	}
+	return out, g.tellWaits(&out)
+}
+
+// tellWaits tells how long each refusal lasts.
+func (g *group) tellWaits(out *Answer) error {
 	asked, last := g.ending, figures.Wait{At: g.clock}
 	for i, r := range slices.Concat(g.refusals, g.filled) {
 		if r.rule == frozen {
@@ -258,7 +301,7 @@ func (g *group) answer(valueless bool) (Answer, error) {
 		f, a := g.figure(r)
 		w, err := f.Wait(a, r.n, a.time, figures.Horizon)
 		if err != nil {
-			return Answer{}, err
+			return err
 		}
 		asked, last = append(asked, r), figures.Wait{At: max(last.At, w.At), AtLeast: last.AtLeast || w.AtLeast}
 		if i < len(g.refusals) {
@@ -269,7 +312,7 @@ func (g *group) answer(valueless bool) (Answer, error) {
 	}
 	w, err := g.waitForAll(asked, last)
 	out.RetryAfter, out.AtLeast = w.After(g.clock), w.AtLeast && w.At != maxTime
-	return out, err
+	return err
 }
 
 // waitForAll returns the first time, not before that of first, at which every rule of asked has
@@ -297,16 +340,22 @@ func (g *group) waitForAll(asked []demand, first figures.Wait) (figures.Wait, er
 	return first, nil
 }
 
+// credited returns the parts of a credit that the rules of the account count.
+func (a *account) credited(e *ledger.Entry) (list []ledger.Credited) {
+	for _, u := range a.tallies {
+		if c := u.Credit(e, a.time); c.Amount > 0 {
+			list = append(list, c)
+		}
+	}
+	return list
+}
+
 // credit adds a credit to every account.
 func (g *group) credit(credit ledger.Entry) error {
 	credit.Kind, credit.Tags = figures.KindCredit, g.tags
 	for _, a := range g.accounts {
 		e := credit
-		for _, u := range a.tallies {
-			if c := u.Credit(&e, a.time); c.Amount > 0 {
-				e.Credited = append(e.Credited, c)
-			}
-		}
+		e.Credited = a.credited(&e)
 		if err := a.add(e); err != nil {
 			return err
 		}

@@ -70,6 +70,7 @@ func (a *account) allow(l *Limit) error {
 // ownLimit is the account's own limits of one rule.
 type ownLimit struct {
 	rule   string
+	spends bool // the amounts are numbers of spends
 	set    bool // amount is the limit
 	amount int64
 	until  int64 // raised is the limit before that time; 0, which is no time, if there is none
@@ -94,9 +95,18 @@ func (own ownLimits) get(rule string) ownLimit {
 	return ownLimit{rule: rule}
 }
 
+// fitting returns the account's own limits of a rule, if they are in the unit of the rule: one of
+// another unit may have had the name.
+func (own ownLimits) fitting(r *figures.Rule) ownLimit {
+	if l := own.get(r.Name); l.spends == r.Spends() {
+		return l
+	}
+	return ownLimit{rule: r.Name, spends: r.Spends()}
+}
+
 // of returns the limit of a rule at a time.
 func (own ownLimits) of(r *figures.Rule, now int64) figures.Amounts {
-	l := own.get(r.Name)
+	l := own.fitting(r)
 	usual := r.Limit.Minor
 	if l.set {
 		usual = min(l.amount, r.Most())
@@ -110,6 +120,9 @@ func (own ownLimits) of(r *figures.Rule, now int64) figures.Amounts {
 // set changes the limits of a rule.
 func (own *ownLimits) set(l *Limit) {
 	one := own.get(l.Rule)
+	if spends := l.Amount.Currency == ""; !l.Default && spends != one.spends {
+		one = ownLimit{rule: l.Rule, spends: spends}
+	}
 	switch {
 	case l.Default:
 		one = ownLimit{rule: l.Rule}
@@ -123,7 +136,7 @@ func (own *ownLimits) set(l *Limit) {
 		*own = slices.Insert(*own, i, one)
 	}
 	(*own)[i] = one
-	if one == (ownLimit{rule: l.Rule}) {
+	if !one.set && one.until == 0 {
 		*own = slices.Delete(*own, i, i+1)
 	}
 }
@@ -132,7 +145,7 @@ func (own *ownLimits) set(l *Limit) {
 // with an end comes first.
 func (own ownLimits) list(tallies []*figures.Tally, now int64) (list []Limit) {
 	for _, u := range tallies {
-		l, currency := own.get(u.Name), u.Rule.Limit.Currency
+		l, currency := own.fitting(u.Rule), u.Rule.Limit.Currency
 		if l.raises(now) {
 			list = append(list, Limit{Rule: l.rule, Amount: money.Money{Minor: l.raised, Currency: currency}, Until: utc(l.until)})
 		}
@@ -158,9 +171,7 @@ func (t *attempt) upkeep() error {
 			tags[l.Rule] = l.Text()
 		}
 		a.useLimits()
-		for _, u := range a.tallies {
-			u.Leak(a.time)
-		}
+		a.leak()
 	case figures.KindFreeze:
 		a.frozen = t.act.Tags["reason"]
 	case figures.KindUnfreeze:

@@ -25,11 +25,23 @@ var errUnlocked = &unlocked{}
 
 // attempts bounds how often a decision is tried. The second attempt locks the accounts that the
 // first has found, so it needs a third one only if one of them moves at that moment.
-const attempts = 16
+const attempts = 48
 
-// relock returns the keys for another attempt at a decision whose n-th attempt with keys has
+// again returns the keys for another attempt at a decision whose n-th attempt with keys has
 // failed. If another attempt is of no use, it returns the error.
-func relock(keys []string, n int, err error) ([]string, error) {
+func (d *Decider) again(ctx context.Context, keys []string, n int, err error) ([]string, error) {
+	var lacks *unread
+	if errors.As(err, &lacks) && n < attempts {
+		_, err := d.Find(ctx, lacks.budget)
+		return keys, err
+	}
+	var begins *many
+	if errors.As(err, &begins) && n < attempts {
+		return keys, counter{d}.count(ctx, *begins, nil)
+	}
+	if lacks != nil || begins != nil {
+		return nil, fmt.Errorf("spend: %w: the rules of the accounts of the request change again and again; send it again", store.ErrUnavailable)
+	}
 	u := errUnlocked
 	if !errors.As(err, &u) {
 		return nil, err
@@ -95,12 +107,12 @@ func (g *group) about(keys, accounts []string) (bool, error) {
 
 // loadOne loads the account that has a key, or that had it before it moved. It looks for a move
 // only if no account has the key.
-func (g *group) loadOne(key string) (*account, error) {
-	budget, err := g.decider.find(key)
+func (g *group) loadOne(key string, plan *string) (*account, error) {
+	budget, err := g.newestOf(key)
 	if err != nil {
 		return nil, err
 	}
-	a, err := g.decider.loadBare(budget, g.snap, key)
+	a, err := g.decider.load(budget, g.snap, key, plan)
 	if err == nil && a.seq == 0 {
 		var now string
 		switch now, err = former(g.snap, key); {
@@ -108,7 +120,7 @@ func (g *group) loadOne(key string) (*account, error) {
 		case !g.snap.Locked(now) || now == key: // the key has an account again
 			err = &unlocked{key, now}
 		default:
-			a, err = g.decider.loadBare(budget, g.snap, now)
+			a, err = g.decider.load(budget, g.snap, now, plan)
 		}
 	}
 	if err == nil && slices.ContainsFunc(g.accounts, func(b *account) bool { return b.key == a.key }) {

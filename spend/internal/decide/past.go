@@ -94,16 +94,6 @@ func (p *past) Latest(at int64) int64 {
 	return at
 }
 
-// Since returns the entries with a number above seq, of which the last was added at a time.
-func (p *past) Since(at, seq int64) ([]ledger.Entry, error) {
-	entries, err := p.snap.Since(p.key, ledger.Position{At: at, Seq: seq}, figures.Unlimited)
-	if err != nil || len(p.mends) == 0 {
-		return entries, err
-	}
-	entries = p.placed(entries)
-	return slices.DeleteFunc(entries, func(e ledger.Entry) bool { return e.Seq <= seq }), nil // of a clock that was ahead
-}
-
 // Page returns about limit of the entries after a place that are dated up to a time. It has read
 // all of them up to through. Entries that a mend has moved are among those of its date, all of
 // them.

@@ -29,7 +29,7 @@ func (d *Decider) Prune(ctx context.Context, budget *Budget, ended func([]Hold))
 	if err != nil {
 		return done, err
 	}
-	p := &pruning{Decider: d, budget: budget, ended: ended, reach: -1, width: accountsPage}
+	p := &pruning{Decider: d, ended: ended, width: accountsPage}
 	damage, err := d.eachPage(ctx, budget, &p.pace, now, func(keys []string) error { return p.accounts(ctx, keys) })
 	done.Expired = p.expired
 	if err != nil {
@@ -46,7 +46,7 @@ func (d *Decider) Prune(ctx context.Context, budget *Budget, ended func([]Hold))
 const accountsPage = 200
 
 // eachPage calls f with the accounts of a budget that are due by a time, or with all if that
-// is 0, in parts. An error of f that is ErrCorrupt belongs to damaged accounts alone: eachPage goes
+// is 0, in parts. An error of f may belong to single accounts alone, see [isAlone]: eachPage goes
 // on, and returns the first of these as damage.
 func (d *Decider) eachPage(
 	ctx context.Context, budget *Budget, pace *book.Pace, due int64, f func(keys []string) error,
@@ -65,7 +65,7 @@ func (d *Decider) eachPage(
 			err = f(keys)
 		}
 		switch {
-		case errors.Is(err, store.ErrCorrupt):
+		case isAlone(err):
 			damage = cmp.Or(damage, err)
 		case err != nil:
 			return damage, err
@@ -76,56 +76,23 @@ func (d *Decider) eachPage(
 	}
 }
 
+// isAlone reports whether an error belongs to single accounts: they are damaged, or the newest
+// rules lack their plan.
+func isAlone(err error) bool { return errors.Is(err, store.ErrCorrupt) || errors.Is(err, errNoPlan) }
+
 // pruning is a Prune of a budget. It works in parts, and rests between them.
 type pruning struct {
 	*Decider
-	budget  *Budget
 	ended   func([]Hold)
 	pace    book.Pace
-	reach   int64 // how far back the rules need entries; below 0 until an account is due
 	width   int   // number of accounts that are pruned at the same time
 	expired int64 // number of holds that were ended
 }
 
-// findReach finds how far back the rules of the budget need entries: the rules of this process
-// in all plans, and those that have decided on one of the accounts within KeepIDs. A rule counts
-// the entries of an account on which it has not decided yet, so one account tells for all.
-func (p *pruning) findReach(ctx context.Context) error {
-	longest := p.longest()
-	_, err := p.eachPage(ctx, p.budget, &p.pace, 0, func(keys []string) error {
-		job, page := &ledger.Job{Accounts: keys}, new(int64)
-		job.Run = func(snap ledger.Snapshot) (*ledger.Changes, error) {
-			defer p.pace.Worked(time.Now())
-			*page = 0
-			for _, key := range keys {
-				a, err := p.loadBare(p.budget, snap, key)
-				if errors.Is(err, store.ErrCorrupt) {
-					continue // accounts tells of it
-				}
-				if err != nil {
-					return nil, err
-				}
-				for _, u := range a.unknown {
-					*page = max(*page, u.Window(snap.Now(), a.keepIDs))
-				}
-			}
-			return nil, nil
-		}
-		if err := p.pace.Rest(ctx); err != nil {
-			return err
-		}
-		err := p.Ledger.View(ctx, job)
-		longest = max(longest, *page)
-		return err
-	})
-	p.reach = longest
-	return err
-}
-
-// longest returns the longest one of KeepIDs and the windows of this process's rules.
-func (p *pruning) longest() int64 {
+// longest returns the longest one of KeepIDs and the windows of the rules of a budget.
+func (p *pruning) longest(budget *Budget) int64 {
 	longest := p.KeepIDs.Microseconds()
-	for r := range p.budget.rules {
+	for r := range budget.rules {
 		if r.Span() != figures.Forever {
 			longest = max(longest, r.Reach())
 		}
@@ -142,18 +109,13 @@ const mostDropped = 512
 // that is ErrCorrupt belongs to damaged accounts alone.
 func (p *pruning) accounts(ctx context.Context, keys []string) error {
 	var damage error
-	if p.reach < 0 {
-		if err := p.findReach(ctx); err != nil {
-			return err
-		}
-	}
 	for len(keys) > 0 {
 		n := min(p.width, len(keys))
 		if err := p.pace.Rest(ctx); err != nil {
 			return err
 		}
 		rest, err := p.part(ctx, keys[:n])
-		if err != nil && !errors.Is(err, store.ErrCorrupt) {
+		if err != nil && !isAlone(err) {
 			return err
 		}
 		damage = cmp.Or(damage, err)
@@ -178,7 +140,7 @@ func (p *pruning) part(ctx context.Context, keys []string) (rest []string, err e
 	var damage error
 	for i, out := range outs {
 		switch {
-		case errors.Is(errs[i], store.ErrCorrupt):
+		case isAlone(errs[i]):
 			damage = cmp.Or(damage, errs[i])
 			continue
 		case errs[i] != nil:
@@ -213,17 +175,13 @@ func (a *account) expiresAt() int64 {
 // time, and only if it is later than they need: an update that changes it writes to all indexes of
 // accounts.
 func (p *pruning) job(key string, most int, out *prunedAccount) *ledger.Job {
-	return &ledger.Job{Accounts: []string{key}, Run: func(snap ledger.Snapshot) (*ledger.Changes, error) {
+	k := p.Rules.known()
+	return &ledger.Job{Accounts: []string{key}, Rules: k.list, Run: func(snap ledger.Snapshot) (*ledger.Changes, error) {
 		defer p.pace.Worked(time.Now())
-		a, err := p.advanceBare(p.budget, snap, key)
+		a, err := p.bare(&group{decider: p.Decider, snap: snap, known: k}, key, max(1, most/8))
 		if err != nil {
 			return nil, err
 		}
-		last := a.seq
-		if err := a.endExpired(max(1, most/8)); err != nil {
-			return nil, err
-		}
-		a.passTo(last)
 		*out = prunedAccount{int64(len(a.closed)), a.holds(nil), a.next != 0 && a.next <= a.time}
 		now := snap.Now() // if the account is ahead, Mend needs what is not old
 		old, upto, more, err := p.old(a, now, most)
@@ -247,24 +205,38 @@ func (p *pruning) job(key string, most int, out *prunedAccount) *ledger.Job {
 		var drop []ledger.Drop
 		if n > 0 {
 			a.pruned, drop = upto, []ledger.Drop{{Account: key, At: upto}}
-			if err := p.fold(a, old[:n]); err != nil {
+			if err := a.fold(old[:n]); err != nil {
 				return nil, err
 			}
 		}
-		c := a.bare(due)
-		c.Drop = drop
-		return c, nil
+		stored := a.stored()
+		stored.Due = due
+		return &ledger.Changes{Accounts: []ledger.Account{Resealed(stored)}, Entries: a.added, Closed: a.closed, Drop: drop}, nil
 	}}
+}
+
+// bare loads an account as it is now for a job that is no decision: no rule begins, because the
+// time of the job changes no decision. It ends so many expired holds.
+func (p *pruning) bare(g *group, key string, holds int) (*account, error) {
+	budget, err := g.newestOf(key)
+	if err != nil {
+		return nil, err
+	}
+	a, err := p.load(budget, g.snap, key, nil)
+	if err == nil {
+		err = a.advance(max(a.now, a.time), false)
+	}
+	if err == nil {
+		err = a.endExpired(holds)
+	}
+	return a, err
 }
 
 // upto returns the time up to which nothing needs the entries of an account at a time.
 func (p *pruning) upto(a *account, now int64) int64 {
-	upto := now - p.reach
-	if plan := p.budget.Plans[a.plan]; plan != nil && plan.uncounted(a) {
-		upto = minTime
-	}
-	for _, u := range a.unknown {
-		upto = min(upto, u.Spare(now, a.seq))
+	upto := now - p.longest(a.budget)
+	for _, u := range a.all() {
+		upto = min(upto, u.Spare())
 	}
 	// Captures, refunds and the end of a hold correct the entries of the hold. A rule that is
 	// new to the account must count the hold, so it must find the corrected entries as well.
@@ -302,8 +274,8 @@ func (p *pruning) old(a *account, now int64, most int) (old []ledger.Entry, upto
 }
 
 // again is the part of KeepIDs after which Prune looks again at an account whose entries others
-// still need, such as a rule of another process or an open hold. It is the part of the age of older
-// entries, so that an account that nobody uses any more costs ever fewer visits.
+// still need, such as a Lifetime rule that is new to it, or an open hold. It is the part of the age
+// of older entries, so that an account that nobody uses any more costs ever fewer visits.
 const again = 16
 
 // nextDue returns the time at which the account is due next.
@@ -311,7 +283,7 @@ func (p *pruning) nextDue(a *account, old []ledger.Entry, upto, now int64) int64
 	due := a.expiresAt()
 	n := sort.Search(len(old), func(i int) bool { return old[i].At > upto })
 	if rest := slices.Concat(old[n:], a.added); len(rest) > 0 {
-		at := rest[0].At + p.longest()
+		at := rest[0].At + p.longest(a.budget)
 		if at <= now {
 			at = now + max(a.keepIDs, now-rest[0].At)/again
 		}
@@ -320,106 +292,17 @@ func (p *pruning) nextDue(a *account, old []ledger.Entry, upto, now int64) int64
 	return due
 }
 
-// uncounted reports whether a Lifetime rule of the plan has not decided on an account yet.
-func (p *Plan) uncounted(a *account) bool {
-	for i := range p.Rules {
-		r := &p.Rules[i]
-		if r.Span() == figures.Forever && !slices.ContainsFunc(a.unknown, func(u *figures.Tally) bool { return u.Is(r, p.Fingerprints[i]) }) {
-			return true
-		}
-	}
-	return false
-}
-
 // fold adds entries that go to the checksum of those that have gone, and to the openings of
 // Lifetime rules.
-func (p *pruning) fold(a *account, gone []ledger.Entry) error {
+func (a *account) fold(gone []ledger.Entry) error {
 	for i := range gone {
 		a.gone = chained(a.gone, &gone[i])
 	}
 	gone = a.placed(gone)
-	for _, u := range a.unknown {
-		var rule *figures.Rule
-		for _, plan := range p.budget.Plans {
-			for i := range plan.Rules {
-				if u.Is(&plan.Rules[i], plan.Fingerprints[i]) {
-					rule = &plan.Rules[i]
-				}
-			}
-		}
-		if err := u.Fold(rule, gone); err != nil {
+	for _, u := range a.all() {
+		if err := u.Fold(gone, a.time); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// ForgetRule takes the figures of a rule from all accounts of a budget, and returns the number of
-// accounts that had some. An error that is ErrCorrupt belongs to damaged accounts alone.
-func (d *Decider) ForgetRule(ctx context.Context, budget *Budget, rule, reason string) (accounts int64, err error) {
-	damage, err := d.eachPage(ctx, budget, new(book.Pace), 0, func(page []string) error {
-		jobs, had := make([]*ledger.Job, len(page)), make([]bool, len(page))
-		for i, key := range page {
-			jobs[i] = d.forgetJob(budget, key, rule, reason, &had[i])
-		}
-		var damage error
-		for i, err := range d.Ledger.DecideAll(ctx, jobs) {
-			switch {
-			case errors.Is(err, store.ErrCorrupt):
-				damage = cmp.Or(damage, err)
-			case err != nil:
-				return err
-			case had[i]:
-				accounts++
-			}
-		}
-		return damage
-	})
-	return accounts, cmp.Or(err, damage)
-}
-
-// forgetJob returns a job that takes the figures of a rule from an account, if it has some.
-func (d *Decider) forgetJob(budget *Budget, key, rule, reason string, had *bool) *ledger.Job {
-	return &ledger.Job{Accounts: []string{key}, Run: func(snap ledger.Snapshot) (*ledger.Changes, error) {
-		a, err := d.advanceBare(budget, snap, key)
-		if err != nil {
-			return nil, err
-		}
-		is := func(u *figures.Tally) bool { return u.Name == rule }
-		if *had = slices.ContainsFunc(a.unknown, is); !*had {
-			return nil, nil
-		}
-		a.unknown = slices.DeleteFunc(a.unknown, is)
-		last := a.seq
-		if err := a.add(ledger.Entry{Kind: figures.KindForget, Tags: map[string]string{"rule": rule, "reason": reason}}); err != nil {
-			return nil, err
-		}
-		a.passTo(last)
-		return a.bare(ending(snap.Now())), nil // Prune may drop the entries that the rule has needed
-	}}
-}
-
-// advanceBare brings an account to now for a job that uses no rule: if a rule
-// counted, leaked or began there, the time of the job would change later decisions.
-func (d *Decider) advanceBare(budget *Budget, snap ledger.Snapshot, key string) (*account, error) {
-	a, err := d.loadBare(budget, snap, key)
-	if err == nil {
-		err = a.advance(max(snap.Now(), a.time))
-	}
-	return a, err
-}
-
-// passTo lets the rules pass the entries after last of a job that has used no rule.
-func (a *account) passTo(last int64) {
-	for _, u := range a.unknown {
-		u.Pass(last, a.seq, a.time)
-	}
-}
-
-// bare returns the changes of a job that has used no rule, with the time at which the account is
-// due. The windows to watch are those of before.
-func (a *account) bare(due int64) *ledger.Changes {
-	stored := a.stored()
-	stored.Watch, stored.Due = a.watch, due
-	return &ledger.Changes{Accounts: []ledger.Account{Resealed(stored)}, Entries: a.added, Closed: a.closed}
 }

@@ -13,10 +13,7 @@ import (
 func (t *attempt) charge() error {
 	act := t.act
 	amount := act.Amount
-	switch {
-	case act.Least > 0 && t.frozen():
-		amount = act.Least
-	case act.Least > 0:
+	if act.Least > 0 {
 		amount = t.largest(act.Least, amount)
 	}
 	agreed := t.ask(&figures.Ask{Units: amount, First: amount, Total: amount, Spends: 1, Tags: t.tags})
@@ -69,10 +66,10 @@ func (t *attempt) addPart(kind string, held, used, spends int64) error {
 	}
 	sp.total = total
 	p := part{held: held, taken: used}
-	for _, a := range t.accounts {
+	for i, a := range t.accounts {
 		e := ledger.Entry{
 			Kind: kind, RequestID: t.act.ID, SpendID: sp.id, SpendAmount: sp.amount,
-			Amount: amount, Held: held, Used: used, Count: spends, Tags: sp.tags,
+			Amount: amount, Held: held, Used: used, Count: spends, Tags: sp.tags, Refused: t.refused(i),
 		}
 		if held > 0 {
 			e.Expires, e.Spends, e.Pending, e.Count = sp.expires, sp.spends, spends, 0
@@ -95,10 +92,7 @@ func (t *attempt) increase() error {
 	q := func(n int64) *figures.Ask {
 		return &figures.Ask{Units: n, First: sp.amount, Total: sp.total + n, Tags: t.tags}
 	}
-	switch {
-	case t.act.Least > 0 && t.frozen():
-		n = t.act.Least
-	case t.act.Least > 0:
+	if t.act.Least > 0 {
 		n = largestOf(t.act.Least, n, func(n int64) bool { return t.fit(q(n)) })
 	}
 	if !t.ask(q(n)) {

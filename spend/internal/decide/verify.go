@@ -26,8 +26,7 @@ const (
 // before.
 type proof struct {
 	*Decider
-	budget *Budget
-	key    string
+	key string
 
 	a       *account         // as it was when the proof began
 	figures []*figures.Proof // of the rules of a, until all entries up to a.seq are counted
@@ -51,13 +50,13 @@ var errPruned = errors.New("spend: entries were removed meanwhile")
 
 // Verify compares all that is stored of an account with its entries. A difference is
 // [store.ErrCorrupt].
-func (d *Decider) Verify(ctx context.Context, budget *Budget, key string) error {
+func (d *Decider) Verify(ctx context.Context, key string) error {
 	key, err := d.present(ctx, key)
 	if err != nil {
 		return err
 	}
 	for {
-		p := &proof{Decider: d, budget: budget, key: key, from: mark{Position: ledger.Position{At: minTime}}}
+		p := &proof{Decider: d, key: key, from: mark{Position: ledger.Position{At: minTime}}}
 		if err := p.run(ctx); !errors.Is(err, errPruned) {
 			return err
 		}
@@ -146,9 +145,15 @@ func (p *proof) step(ctx context.Context, ids []string, holds bool) (*sight, err
 // holds are those of a View that has found the newest entry.
 func (p *proof) look(ctx context.Context, ids []string, holds bool) (*sight, error) {
 	out, at := new(sight), p.at.Position
-	job := &ledger.Job{Accounts: []string{p.key}, Requests: ids, Run: func(snap ledger.Snapshot) (_ *ledger.Changes, err error) {
+	k := p.Rules.known()
+	job := &ledger.Job{Accounts: []string{p.key}, Requests: ids, Rules: k.list, Run: func(snap ledger.Snapshot) (_ *ledger.Changes, err error) {
 		*out = sight{now: snap.Now(), requests: make(map[string]*ledger.Request, len(ids))}
-		if out.account, err = p.loadBare(p.budget, snap, p.key); err != nil {
+		g := &group{decider: p.Decider, snap: snap, known: k}
+		budget, err := g.newestOf(p.key)
+		if err != nil {
+			return nil, err
+		}
+		if out.account, err = p.load(budget, snap, p.key, nil); err != nil {
 			return nil, err
 		}
 		entries, err := snap.Since(p.key, at, proofPage)
@@ -214,15 +219,12 @@ func (p *proof) readEntries(out *sight) error {
 // begin begins with the account as it is now.
 func (p *proof) begin(out *sight) error {
 	p.a = new(*out.account)
-	if err := p.a.useRules(); err != nil {
-		return err
-	}
 	p.from.sum, p.at.sum, p.first = p.a.gone, p.a.gone, p.a.seq+1
 	if len(out.entries) > 0 {
 		p.first = out.entries[0].Seq
 	}
-	for _, u := range p.a.tallies {
-		if f := u.Prove(p.first); f != nil {
+	for _, u := range p.a.all() {
+		if f := u.Prove(p.first, p.a.time); f != nil {
 			p.figures = append(p.figures, f)
 		}
 	}

@@ -13,9 +13,9 @@ import (
 // view loads accounts as they are now and calls f. The ledger stores nothing.
 func (d *Decider) view(ctx context.Context, keys []string, tags map[string]string, f func(*group) error) error {
 	for n := 1; ; n++ {
-		about := keys
-		err := d.Ledger.View(ctx, &ledger.Job{Accounts: about, Run: func(snap ledger.Snapshot) (*ledger.Changes, error) {
-			g := &group{decider: d, snap: snap, tags: tags}
+		about, k := keys, d.Rules.known()
+		err := d.Ledger.View(ctx, &ledger.Job{Accounts: about, Rules: k.list, Run: func(snap ledger.Snapshot) (*ledger.Changes, error) {
+			g := &group{decider: d, snap: snap, known: k, tags: tags}
 			if err := g.load(about, nil); err != nil {
 				return nil, err
 			}
@@ -24,7 +24,7 @@ func (d *Decider) view(ctx context.Context, keys []string, tags map[string]strin
 		if err == nil {
 			return nil
 		}
-		if keys, err = relock(keys, n, err); err != nil {
+		if keys, err = d.again(ctx, keys, n, err); err != nil {
 			return err
 		}
 	}
@@ -55,6 +55,9 @@ func (d *Decider) Now(ctx context.Context) (int64, error) {
 func (d *Decider) AbleToAccept(ctx context.Context, act *Action) (Answer, error) {
 	out := new(Answer)
 	err := d.view(ctx, act.Keys, act.Tags, func(g *group) (err error) {
+		if err := g.countable(act.Amount); err != nil {
+			return err
+		}
 		g.ask(&figures.Ask{Units: act.Amount, First: act.Amount, Total: act.Amount, Spends: 1, Tags: act.Tags})
 		*out, err = g.answer(false)
 		return err
@@ -221,7 +224,7 @@ func current(snap ledger.Snapshot, r *ledger.Request) (*Status, error) {
 		}
 		a := account{past: past{key: key, time: minTime}}
 		if stored.State != nil {
-			if err := a.decode(&stored); err != nil {
+			if _, err := a.decode(&stored); err != nil {
 				return nil, err
 			}
 		}

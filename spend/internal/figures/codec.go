@@ -7,32 +7,30 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// Encode writes the tally of an account with a last entry and a time. Rules gets all that most
+// Encode writes the tally of an account with a time. Rules gets all that most
 // decisions leave as it is. Times in state are differences, which are short; those of holds, to
 // first.
-func (u *Tally) Encode(rules, state *book.Encoder, seq, now, first int64) {
+func (u *Tally) Encode(rules, state *book.Encoder, now, first int64) {
 	r, e := encoder{rules}, encoder{state}
 	r.String(u.Name)
 	r.Fixed(u.fingerprint)
-	r.Int(u.reach)
 	r.Int(u.begun)
-	r.Int(u.firstSeq)
 	r.Int(u.Told)
-	e.Int(seq - u.countedSeq)
-	e.Int(now - u.countedAt)
-	rolls := u.edge == u.countedAt-u.reach
-	if r.Bool(rolls); !rolls {
+	rolls := u.Rule.Span() == Rolls && u.edge == u.Rule.edge(now)
+	if r.Bool(rolls); rolls {
+		r.Int(now - u.edge) // always the same
+	} else {
 		r.Int(u.edge)
 		r.Int(u.end - u.edge)
 	}
 	e.Int(u.quiet - u.edge)
 	e.all(&u.all, first)
-	if !u.based() {
+	if r.Bool(u.Rule.based()); !u.Rule.based() {
 		return
 	}
 	r.Int(u.baseSeq)
 	r.all(&u.opening, 0)
-	if u.firstSeq == 0 {
+	if r.Int(u.firstSeq); u.firstSeq == 0 {
 		return // the rule is not Leaky
 	}
 	r.limit(u.bucket.Limit)
@@ -43,23 +41,24 @@ func (u *Tally) Encode(rules, state *book.Encoder, seq, now, first int64) {
 	e.record(&u.bucket.Record)
 }
 
-// Decode reads a tally that Encode has written.
+// Decode reads a tally that Encode has written, which has no rule yet.
 func Decode(u *Tally, rules, state *book.Decoder, seq, now, first int64) {
 	r, d := decoder{rules}, decoder{state}
 	*u = Tally{
-		counter:  counter{Name: r.String(), fingerprint: r.Fixed(), reach: r.Int(), begun: r.Int()},
-		firstSeq: r.Int(), Told: r.Int(), countedSeq: seq - d.Int(), countedAt: now - d.Int(),
+		counter: counter{Name: r.String(), fingerprint: r.Fixed(), begun: r.Int()},
+		Told:    r.Int(), countedSeq: seq, known: true,
 	}
-	u.known = u.countedSeq != anew
-	if u.edge = u.countedAt - u.reach; !r.Bool() {
+	if rolls := r.Bool(); rolls {
+		u.edge = now - r.Int()
+	} else {
 		u.edge = r.Int()
 		u.end = u.edge + r.Int()
 	}
 	u.quiet, u.all = u.edge+d.Int(), d.all(first)
-	if u.based() {
-		u.baseSeq, u.opening = r.Int(), r.all(0)
+	if r.Bool() {
+		u.ground = &ground{baseSeq: r.Int(), opening: r.all(0), firstSeq: r.Int()}
 	}
-	if u.firstSeq != 0 {
+	if u.leaks() {
 		limit := r.limit()
 		if u.bucket.until = r.Int(); u.bucket.until != 0 {
 			u.bucket.later = r.limit()

@@ -5,15 +5,18 @@ import "github.com/brimgo/brim/spend/ledger"
 // counter tells which units an entry adds to a rule of an account.
 type counter struct {
 	Name        string
-	Rule        *Rule  // nil if the process has no such rule
+	Rule        *Rule
 	fingerprint uint64 // of the rule that counted
-	reach       int64  // how far back the rule needs entries
 	begun       int64  // number of the last entry when the account got the rule; no credit of these entries counts
 }
 
 // New returns the tally of a rule, with its fingerprint, that an account has not counted yet.
 func New(r *Rule, fingerprint uint64) *Tally {
-	return &Tally{counter: counter{Name: r.Name, Rule: r, fingerprint: fingerprint, reach: r.Reach()}}
+	u := &Tally{counter: counter{Name: r.Name, Rule: r, fingerprint: fingerprint}}
+	if r.based() {
+		u.ground = new(ground)
+	}
+	return u
 }
 
 // Is reports whether the tally has the figures of a rule.
@@ -21,14 +24,8 @@ func (c *counter) Is(r *Rule, fingerprint uint64) bool {
 	return c.Name == r.Name && c.fingerprint == fingerprint
 }
 
-// Use gives the tally its rule.
-func (c *counter) Use(r *Rule) { c.Rule, c.reach = r, r.Reach() }
-
-// Windowed reports whether entries leave the rule as time passes.
-func (c *counter) Windowed() bool { return c.reach > 0 && c.reach < MaxTime }
-
-// Needs returns how far back the rule needs entries at a time. A rule without a window needs none.
-func (c *counter) Needs(now int64) (date int64, ok bool) { return now - c.reach, c.Windowed() }
+// Fingerprint returns that of the rule.
+func (c *counter) Fingerprint() uint64 { return c.fingerprint }
 
 // units returns the units that the entry adds to the rule at now.
 func (c *counter) units(e *ledger.Entry, now int64) units {
@@ -45,6 +42,26 @@ func (c *counter) units(e *ledger.Entry, now int64) units {
 		n.held = 0
 	}
 	return n
+}
+
+// Adds returns the used and the held units that an entry adds to a rule at a time, if the rule
+// counts it.
+func (r *Rule) Adds(e *ledger.Entry, now int64) (used, held int64) {
+	if !r.Matches(e.Tags, e.SpendAmount) {
+		return 0, 0
+	}
+	c := counter{Name: r.Name, Rule: r, fingerprint: r.Fingerprint()}
+	n := c.units(e, now)
+	return n.used, n.held
+}
+
+// Edge returns the date after which the rule counts entries at a time: of a Leaky rule, what may
+// not have leaked.
+func (r *Rule) Edge(now int64) int64 {
+	if r.Span() == Leaks {
+		return now - r.Length.Microseconds()
+	}
+	return r.edge(now)
 }
 
 // credited returns the part of a credit that the rule has counted.

@@ -42,7 +42,6 @@ const (
 	KindPlan      = "plan"      // the account has another set of rules
 	KindFreeze    = "freeze"    // the account declines from now on
 	KindUnfreeze  = "unfreeze"  // the account declines no longer
-	KindForget    = "forget"    // the figures of a retired rule are gone
 	KindMend      = "mend"      // the account goes by the clock again
 	KindMove      = "move"      // the account has another name
 	KindCancel    = "cancel"    // held and used fall by all that a request has moved
@@ -108,6 +107,7 @@ type Rule struct {
 	Declines   bool   // a rule that counts spends counts declines, too
 	Voids      bool   // such a rule counts spends that took nothing, too
 	Thresholds []int  // in percent, ascending
+	Shadow     bool   // the rule counts, and refuses nothing
 }
 
 // Match requires that a tag has one of the values, or that it has none of them.
@@ -131,6 +131,17 @@ func (r *Rule) Spends() bool { return Kinds[r.Kind].Spends }
 
 // Counts reports whether the rule counts entries by date.
 func (r *Rule) Counts() bool { return r.Span() >= Rolls }
+
+// Windowed reports whether entries leave the rule as time passes.
+func (r *Rule) Windowed() bool { return r.Span() == Rolls || r.Span() == Repeats }
+
+// Recountable reports whether the entries of an account can give all figures of the rule. They
+// cannot tell at which rates a bucket has leaked, what Prune has removed, nor when a period began
+// in a zone that the rule no longer has.
+func (r *Rule) Recountable() bool { return r.Span() == Alone || r.Span() == Rolls }
+
+// based reports whether the figures have a base, because no entry leaves the rule by its date.
+func (r *Rule) based() bool { return r.Span() == Leaks || r.Span() == Forever }
 
 // netted reports whether credits lower the units that the rule has counted.
 func (r *Rule) netted() bool { return !r.Spends() && r.Span() >= Repeats }
@@ -187,7 +198,7 @@ func (r *Rule) edge(t int64) int64 {
 
 // edgeIn returns the edge of the rule in an account at a time. It is not before the time up to
 // which Prune has removed entries: a refund or a release that is left counts only together with the
-// entry that it corrects, or it would make room. Prune leaves the entries that the known rules
+// entry that it corrects, or it would make room. Prune leaves the entries that the newest rules
 // need, so this matters to rules that begin later.
 func (r *Rule) edgeIn(p Past, t int64) int64 { return max(r.edge(t), p.Removed()) }
 
@@ -239,6 +250,7 @@ func (r *Rule) Fingerprint() uint64 {
 		flag(r.Period == Month && r.Anchor.Day != Midnight.Day, "day "+strconv.Itoa(r.Anchor.Day))
 		flag(r.Anchor.Clock != Midnight.Clock, "at "+r.Anchor.Clock.String())
 	}
+	part(strconv.Itoa(len(r.Filter)))
 	for _, m := range r.Filter {
 		part(m.Tag)
 		flag(m.Not, "not")

@@ -2,6 +2,7 @@ package figures
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"math"
 
@@ -25,8 +26,6 @@ type Past interface {
 	// Page returns about limit of the entries after a place that are dated up to a time, in the
 	// order of their places. It has read all of them up to through, which is after the first place.
 	Page(after ledger.Place, upto int64, limit int) (entries []ledger.Entry, through ledger.Place, err error)
-	// Since returns the entries with a number above seq, of which the last was added at a time.
-	Since(at, seq int64) ([]ledger.Entry, error)
 }
 
 // Tally contains the running figures of one rule in one account.
@@ -42,14 +41,16 @@ type Tally struct {
 	Told       int64   // limit under which the last decision told shares; 0 if none did
 	known      bool    // read from the ledger; otherwise the entries are counted first
 	countedSeq int64   // number of the last entry that was counted
-	countedAt  int64   // time of the last decision with this rule
 	edge       int64   // entries dated after it count
 	end        int64   // of the period of a rule that repeats; the next one does not begin before
 	quiet      int64   // no entry is dated after edge and up to quiet
 	all
+	*ground // of a rule that no entry leaves by its date; else nil
+}
 
-	// Of a Leaky rule, after entry baseSeq, when the leak rate last changed; of a Lifetime rule,
-	// after the last entry that Prune has removed. Verify begins with it.
+// ground is that which Verify begins with: the figures of a Leaky rule after entry baseSeq, when
+// the leak rate last changed; those of a Lifetime rule after the last entry that Prune has removed.
+type ground struct {
 	baseSeq int64
 	opening all
 
@@ -59,6 +60,19 @@ type Tally struct {
 	base     store.Record // the bucket after entry baseSeq
 }
 
+// clone returns a copy, or nil.
+func (g *ground) clone() *ground {
+	if g == nil {
+		return nil
+	}
+	c := *g
+	c.opening = g.opening.clone()
+	return &c
+}
+
+// leaks reports whether the ground is that of a Leaky rule.
+func (g *ground) leaks() bool { return g != nil && g.firstSeq != 0 }
+
 // Amounts is the limit of a rule in an account, as it changes with time.
 type Amounts struct {
 	Now   int64
@@ -66,21 +80,20 @@ type Amounts struct {
 	Then  int64
 }
 
-// based reports whether the tally has a base, because no entry leaves the rule by its date.
-func (u *Tally) based() bool { return u.firstSeq != 0 || u.reach == MaxTime }
+// Known reports whether the tally has figures: the account had the rule at its last decision.
+func (u *Tally) Known() bool { return u.known && u.Rule.Span() != Alone }
 
-// Advance brings the rule from last, the account's time at its last decision, to now.
+// Advance brings the rule from last, the account's time at its last decision, to now. A rule that
+// is new to the account counts its entries.
 func (u *Tally) Advance(p Past, last, now int64) error {
-	counted := u.countedAt
-	if err := u.catchUp(p, now); err != nil {
-		return err
+	if !u.known {
+		u.known = true
+		return u.begin(p, now, MostBegun)
 	}
 	u.expire(now)
-	u.known, u.countedSeq, u.countedAt = true, p.Seq(), now
 	switch u.Rule.Span() {
 	case Leaks:
-		u.Leak(now)
-		if p.Latest(counted) > counted { // the entries do not tell when they happened
+		if p.Latest(last) > last { // the entries do not tell when they happened
 			u.rebase()
 		}
 	case Rolls:
@@ -91,62 +104,78 @@ func (u *Tally) Advance(p Past, last, now int64) error {
 	return nil
 }
 
-// catchUp counts the entries that the rule has missed, as of then: it is new to the account, or a
-// process that lacks the rule has decided since.
-func (u *Tally) catchUp(p Past, now int64) error {
-	if !u.known {
-		return u.begin(p, now)
-	}
-	if u.countedSeq == p.Seq() {
+// ErrMany is the error of a rule that is new to an account with many entries. They are counted by
+// [Tally.Open] and [Tally.Add] then, while others decide.
+var ErrMany = errors.New("spend: a rule has many entries to count")
+
+// MostBegun is how many entries a decision counts for a rule that is new to its account. Tests
+// change it.
+var MostBegun = 1024
+
+// begin counts the ledger's entries for a rule that is new to the account, at most so many. It
+// counts no credit: the entries of a window do not tell for which units earlier credits have paid.
+func (u *Tally) begin(p Past, now int64, most int) error {
+	after, counts := u.Open(p, now)
+	if !counts || p.Seq() == 0 {
 		return nil
 	}
-	missed, err := p.Since(u.countedAt, u.countedSeq)
-	if err != nil {
-		return err
-	}
-	for i := range missed {
-		at := min(missed[i].At, p.Time())
-		u.expire(at)
-		if err := u.Count(&missed[i], at); err != nil {
-			return err
+	n := 0
+	_, err := dated(p, after, MaxTime, func(e *ledger.Entry) error {
+		if n++; n > most {
+			return ErrMany
 		}
-	}
-	return nil
+		return u.Add(e, now)
+	})
+	u.Ready(p)
+	return err
 }
 
-// begin counts the ledger's entries for a rule that is new to the account. It counts no credit: the
-// entries of a window do not tell for which units earlier credits have paid.
-func (u *Tally) begin(p Past, now int64) error {
-	u.begun = p.Seq()
+// Open begins the tally of a rule that is new to the account, at a time. If the rule counts entries
+// by date, it has yet to count those dated after the one returned.
+func (u *Tally) Open(p Past, now int64) (after int64, counts bool) {
+	u.begun, u.countedSeq = p.Seq(), p.Seq()
 	if u.Rule.Span() == Leaks {
 		u.firstSeq, u.baseSeq, u.bucket.Record = p.Seq()+1, p.Seq(), store.NewRecord(now)
 		u.bucket.Limit = u.Rule.Bucket(u.Amounts.Now)
 		u.base = u.bucket.Record
-		return nil
+		return MaxTime, false
 	}
 	if !u.Rule.Counts() {
-		return nil
+		return MaxTime, false
 	}
 	if u.Rule.Span() == Repeats {
 		_, end := u.Rule.PeriodAt(now)
 		u.end = max(u.end, end)
 	}
-	u.quiet = now
-	if u.edge = u.Rule.edgeIn(p, now); p.Seq() == 0 {
-		return nil
-	}
-	_, err := dated(p, u.edge, MaxTime, func(e *ledger.Entry) error {
-		u.quiet = min(u.quiet, e.Dated-1)
-		return u.sum(e, 1, now)
-	})
-	if u.countedSeq = p.Seq(); u.based() && p.Removed() != MinTime {
-		u.rebase()
-	}
-	return err
+	u.quiet, u.edge = now, u.Rule.edgeIn(p, now)
+	return u.edge, true
 }
 
-// slide moves the edge of a window to its place at now. Entries that the rule has not counted yet
-// stay out of the edge's way.
+// Add counts an entry of before the tally was opened, at that time.
+func (u *Tally) Add(e *ledger.Entry, now int64) error {
+	if e.Dated <= u.edge {
+		return nil
+	}
+	u.quiet = min(u.quiet, e.Dated-1)
+	return u.sum(e, 1, now)
+}
+
+// Ready tells that all entries of before are counted.
+func (u *Tally) Ready(p Past) {
+	if u.known = true; u.Rule.based() && p.Removed() != MinTime {
+		u.rebase()
+	}
+}
+
+// For returns a copy with a rule that is new to an account, which counts none of the credits so
+// far.
+func (u *Tally) For(r *Rule, p Past) *Tally {
+	c := *u
+	c.Rule, c.begun, c.all, c.ground = r, p.Seq(), u.all.clone(), u.ground.clone()
+	return &c
+}
+
+// slide moves the edge of a window to its place at now.
 //
 // slide remembers in quiet up to which date there is no entry. Hours may pass between the
 // entries of an account, and a decision in between then reads nothing.
@@ -162,9 +191,6 @@ func (u *Tally) slide(p Past, last, now int64) error {
 		return nil
 	}
 	through, err := dated(p, from, edge, func(e *ledger.Entry) error {
-		if e.Seq > u.countedSeq {
-			return nil
-		}
 		return u.sum(e, -1, now)
 	})
 	u.quiet = through
@@ -186,7 +212,7 @@ func (u *Tally) turn(p Past, last, now int64) error {
 		u.end = 0
 	}
 	u.all = all{}
-	return u.begin(p, now)
+	return u.begin(p, now, Unlimited)
 }
 
 // Watch returns the range of dates that the next decision will read, if there is one: it moves with
@@ -278,7 +304,7 @@ func (u *Tally) fill(e *ledger.Entry, now int64) error {
 // expire takes away the units of the holds that have expired by now, or makes them used. In a Leaky
 // rule they leak from the expiry on.
 func (u *Tally) expire(now int64) {
-	if u.firstSeq == 0 {
+	if !u.leaks() {
 		u.expireAll(now)
 		return
 	}
@@ -295,7 +321,7 @@ func (u *Tally) expire(now int64) {
 }
 
 // Leak gives a Leaky rule the limit that it has at now. The time before leaks at the rate last
-// written, whatever rate this process has.
+// written.
 func (u *Tally) Leak(now int64) {
 	if u.Rule.Span() != Leaks {
 		return
@@ -311,50 +337,37 @@ func (u *Tally) Leak(now int64) {
 
 // rebase makes the present figures the base, with which Verify begins.
 func (u *Tally) rebase() {
-	u.base, u.baseSeq, u.opening = u.bucket.Record, u.countedSeq, u.clone()
+	u.base, u.baseSeq, u.opening = u.bucket.Record, u.countedSeq, u.all.clone()
 }
 
-// anew is the number of the last counted entry of a rule that has to count all of them again.
-const anew = -1
-
 // Mend brings the tally from top, a time of a wrong clock, back to now. A rule with a window counts
-// the entries anew, which have other dates now; that of another process does so when it returns. A
-// bucket that has a time after now is full: more may have leaked than there was time for. Verify
-// begins with it, because the entries do not tell when they happened.
+// the entries anew, which have other dates now. A bucket that has a time after now is full: more
+// may have leaked than there was time for. Verify begins with it, because the entries do not tell
+// when they happened.
 func (u *Tally) Mend(p Past, now, top int64) error {
-	u.quiet = min(u.quiet, now-1) // entries have moved to now
-	if u.countedAt = min(u.countedAt, now); u.Rule != nil {
-		u.countedAt = now
-	}
-	switch {
-	case u.Windowed() && u.Rule != nil:
+	if u.Rule.Windowed() {
 		u.all, u.end = all{}, 0
-		if err := u.begin(p, now); err != nil {
-			return err
-		}
-	case u.Windowed():
-		c := counter{Name: u.Name, fingerprint: u.fingerprint, reach: u.reach}
-		*u = Tally{counter: c, Told: u.Told, countedSeq: anew, countedAt: u.countedAt, edge: now, quiet: now}
-	default:
-		move := func(s *sums) { s.mend(now, top) }
-		u.each(move)
-		u.opening.each(move)
-		u.expire(u.countedAt)
-		if u.reach == MaxTime && u.edge >= now { // the rule began after a Prune by the wrong clock
-			u.edge = now - 1
-			u.rebase()
-		}
+		return u.begin(p, now, Unlimited)
 	}
-	if u.firstSeq == 0 {
+	if u.ground == nil {
 		return nil
 	}
-	if b := &u.bucket; b.Time > now {
-		if b.Time = now; u.Rule != nil {
+	move := func(s *sums) { s.mend(now, top) }
+	u.each(move)
+	u.opening.each(move)
+	u.expire(now)
+	switch {
+	case u.Rule.Span() == Forever && u.edge >= now: // the rule began after a Prune by the wrong clock
+		u.edge = now - 1
+		u.rebase()
+	case u.Rule.Span() == Leaks:
+		if b := &u.bucket; b.Time > now {
+			b.Time = now
 			u.Leak(now)
+			b.Level = max(b.Level, b.Capacity)
 		}
-		b.Level = max(b.Level, b.Capacity)
+		u.rebase()
 	}
-	u.rebase()
 	return nil
 }
 

@@ -34,7 +34,7 @@ func TestWatch(t *testing.T) {
 
 // prove compares the figures of a rule with all entries.
 func prove(u *Tally, entries []ledger.Entry) error {
-	p := u.Prove(1)
+	p := u.Prove(1, 8)
 	for i := range entries {
 		if err := p.Count(&entries[i]); err != nil {
 			return err

@@ -163,6 +163,7 @@ func (w *emptying) leave(l *eviction) bool {
 // leakWait is waitBy for a Leaky rule. The bucket leaks, and holds expire.
 func (f *Figure) leakWait(n, amount, from int64) Wait {
 	later := *f.Tally
+	later.ground = later.ground.clone()
 	later.expire(from)
 	later.bucket.setLimit(f.Rule.Bucket(amount), from)
 	for {

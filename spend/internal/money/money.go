@@ -76,3 +76,33 @@ func Subtract(a, b int64) int64 {
 	}
 	return d
 }
+
+// In returns the amount in another scale of its currency. The error tells an amount that is finer,
+// or out of range.
+func (m Money) In(currency string) (Money, error) {
+	from, _ := Places(m.Currency)
+	to, _ := Places(currency)
+	n := m.Minor
+	for ; from > to; from-- {
+		if n%10 != 0 {
+			return Money{}, fmt.Errorf("spend: %w: %v is finer than the unit of %s, which has %d decimal places", ErrAmount, m, currency, to)
+		}
+		n /= 10
+	}
+	for ; from < to; from++ {
+		if n > math.MaxInt64/10 || n < math.MinInt64/10 {
+			return Money{}, fmt.Errorf("spend: %w: %v is out of range in %s; %s", ErrAmount, m, currency, Largest(currency))
+		}
+		n *= 10
+	}
+	return Money{n, currency}, nil
+}
+
+// Meaning returns the amount as a text that is the same in every scale.
+func (m Money) Meaning() string {
+	s := m.Decimal()
+	if strings.Contains(s, ".") {
+		s = strings.TrimSuffix(strings.TrimRight(s, "0"), ".")
+	}
+	return s + " " + ISO(m.Currency)
+}

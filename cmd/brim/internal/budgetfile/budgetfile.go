@@ -9,11 +9,9 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"time"
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/brimgo/brim/internal/duration"
 	"github.com/brimgo/brim/internal/strictjson"
 	"github.com/brimgo/brim/spend"
 )
@@ -21,18 +19,11 @@ import (
 // ErrFormat reports a file that is not a budget. The message of an error contains the line.
 var ErrFormat = errors.New("not a budget file")
 
-// File is the content of a budget file: the budget, and the options with the budgets of further
-// accounts that a request may name.
-type File struct {
-	Budget  spend.Budget
-	Options spend.Options
-}
-
 // maxSize is the largest accepted file in bytes, far above the size of any real budget.
 const maxSize = 1 << 20
 
-// Read reads a budget file.
-func Read(r io.Reader) (*File, error) {
+// Read reads the budget of a file, and then the further ones under "also".
+func Read(r io.Reader) ([]spend.Budget, error) {
 	text, err := io.ReadAll(io.LimitReader(r, maxSize+1))
 	if err != nil {
 		return nil, err
@@ -52,33 +43,27 @@ func Read(r io.Reader) (*File, error) {
 		return nil, fmt.Errorf("%w: a second document follows the first; a file has one budget", ErrFormat)
 	}
 	p := &parser{}
-	file := &File{}
-	// The main budget of a file has fields that a spend.Budget lacks.
 	main := *doc.Content[0]
 	main.Content = nil
+	var also []spend.Budget
 	for i := 0; i+1 < len(doc.Content[0].Content); i += 2 {
 		key, n := doc.Content[0].Content[i], doc.Content[0].Content[i+1]
-		switch key.Value {
-		case "hold_ttl":
-			file.Options.HoldTTL = p.time(n)
-		case "keep_ids":
-			file.Options.KeepIDs = p.time(n)
-		case "also":
-			if n.Kind != yaml.SequenceNode {
-				p.fail(n, "write a list with a dash in front of each element")
-			}
-			for _, b := range n.Content {
-				file.Options.Budgets = append(file.Options.Budgets, p.budget(b))
-			}
-		default:
+		if key.Value != "also" {
 			main.Content = append(main.Content, key, n)
+			continue
+		}
+		if n.Kind != yaml.SequenceNode {
+			p.fail(n, "write a list with a dash in front of each element")
+		}
+		for _, b := range n.Content {
+			also = append(also, p.budget(b))
 		}
 	}
-	file.Budget = p.budget(&main)
+	all := append([]spend.Budget{p.budget(&main)}, also...)
 	if p.err != nil {
 		return nil, p.err
 	}
-	return file, nil
+	return all, nil
 }
 
 // parser reads parts of the document, and keeps the first error.
@@ -88,15 +73,6 @@ func (p *parser) fail(n *yaml.Node, format string, args ...any) {
 	if p.err == nil {
 		p.err = fmt.Errorf("%w: line %d: "+format, append([]any{ErrFormat, n.Line}, args...)...)
 	}
-}
-
-// time reads a duration.
-func (p *parser) time(n *yaml.Node) time.Duration {
-	d, err := duration.Parse(n.Value)
-	if err != nil {
-		p.fail(n, "%w", err)
-	}
-	return d
 }
 
 // budget reads a budget.
@@ -146,7 +122,7 @@ func (p *parser) json(n *yaml.Node) []byte {
 	case yaml.MappingNode:
 		for i := 0; i+1 < len(n.Content); i += 2 {
 			key, value := n.Content[i].Value, p.json(n.Content[i+1])
-			if v := n.Content[i+1].Value; strings.HasPrefix(key, "counts_") && (v == "true" || v == "false") {
+			if v := n.Content[i+1].Value; (strings.HasPrefix(key, "counts_") || key == "shadow") && (v == "true" || v == "false") {
 				value = []byte(v)
 			}
 			b = append(append(append(append(b, ','), text(key)...), ':'), value...)

@@ -12,7 +12,7 @@ import (
 	"github.com/brimgo/brim/spend/memledger"
 )
 
-func read(t testing.TB, text string) (*File, error) {
+func read(t testing.TB, text string) ([]spend.Budget, error) {
 	t.Helper()
 	return Read(strings.NewReader(text))
 }
@@ -20,7 +20,7 @@ func read(t testing.TB, text string) (*File, error) {
 const good = `# limits of cards
 budget: cards
 currency: EUR
-hold_ttl: 48h
+revision: 7
 rules:
   - name: month
     rolling: 1000.00
@@ -31,7 +31,7 @@ rules:
     drains_in: 24h
     where: {category: [travel, hotel], country: DE}
   - {name: single, per_transaction: 500}
-  - {name: ever, lifetime: 10000, counts_credits: true, thresholds: [50, 100]}
+  - {name: ever, lifetime: 10000, counts_credits: true, thresholds: [50, 100], shadow: true}
   - {name: often, count: 10, window: 1h, where_amount: {at_least: 50, at_most: 99.99}, per: merchant, counts_declines: true}
 also:
   - budget: team
@@ -57,13 +57,15 @@ plans:
 `
 
 func TestGood(t *testing.T) {
-	f, err := read(t, good)
+	all, err := read(t, good)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if f.Budget.Name != "cards" || len(f.Budget.Rules) != 6 || f.Options.HoldTTL != 48*time.Hour ||
-		len(f.Options.Budgets) != 1 {
-		t.Errorf("got %+v", f)
+	if len(all) != 2 || all[0].Name != "cards" || len(all[0].Rules) != 6 || all[0].Revision != 7 || all[1].Name != "team" {
+		t.Errorf("got %+v", all)
+	}
+	if d := differ.Fields(all[0].Rules[4], spend.Lifetime("ever", spend.Money{Minor: 1000000, Currency: "EUR"}).CountsCredits().Thresholds(50, 100).Shadow()); d != "" {
+		t.Error(d)
 	}
 	berlin, err := time.LoadLocation("Europe/Berlin")
 	if err != nil {
@@ -71,11 +73,11 @@ func TestGood(t *testing.T) {
 	}
 	want := spend.Calendar("day", spend.Money{Minor: 20000, Currency: "EUR"}, spend.Week, berlin).
 		WeekStarting(time.Sunday).MonthStarting(15).DayStarting(4 * time.Hour)
-	if d := differ.Fields(f.Budget.Rules[1], want); d != "" {
+	if d := differ.Fields(all[0].Rules[1], want); d != "" {
 		t.Error(d)
 	}
 	l := memledger.New(nil)
-	b, err := spend.New(t.Context(), l, f.Budget, &f.Options)
+	b, err := spend.New(t.Context(), l, all[0], &spend.Options{Budgets: all[1:]})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,7 +92,7 @@ func TestGood(t *testing.T) {
 
 func TestBad(t *testing.T) {
 	for _, c := range []struct{ name, change, to, says string }{
-		{"unknown field", "hold_ttl: 48h", "hold_tll: 48h", "line 4: hold_tll: unknown field"},
+		{"unknown field", "revision: 7", "revison: 7", "line 4: revison: unknown field"},
 		{"unknown field of a rule", "window: 720h", "windows: 720h", "line 8: rules[0].windows: unknown field"},
 		{"field of another rule", "per_transaction: 500", "per_transaction: 500, window: 1h", "line 14: rules[3].window: a per_transaction rule has no window"},
 		{"two kinds", "lifetime: 10000", "lifetime: 10000, rolling: 5", "line 15: rules[4].lifetime: a rule is either"},
@@ -107,12 +109,12 @@ func TestBad(t *testing.T) {
 		{"time", "04:00", "4 o'clock", "line 9"},
 		{"day", "month_starts: 15", "month_starts: first", "line 9"},
 		{"duration", "24h", "24 hours", "line 12"},
-		{"a scale above 9", "currency: EUR\nhold", "currency: EUR:10\nhold", "EUR:10"},
-		{"currency", "currency: EUR\nhold", "currency: EUROS\nhold", "EUROS"},
+		{"a scale above 9", "currency: EUR\nrev", "currency: EUR:10\nrev", "EUR:10"},
+		{"currency", "currency: EUR\nrev", "currency: EUROS\nrev", "EUROS"},
 		{"no bound", "at_least: 50", "from: 50", "line 16: rules[5].where_amount.from: unknown field"},
 		{"a bound that is no amount", "at_least: 50", "at_least: all", "line 16"},
 		{"no tag", "per: merchant", "per: [merchant]", "line 16"},
-		{"twice", "hold_ttl: 48h", "budget: other", "line 4"},
+		{"twice", "revision: 7", "budget: other", "line 4"},
 		{"a duration in a plan", "      window: 720h\n      th", "      window: month\n      th", "line 25: plans.gold[0].window: "},
 		{"a missing field in a plan", "      window: 720h\n      th", "      th", "line 23: plans.gold[0]: a rolling rule needs window"},
 		{"an unknown field in a plan", "drains_in: 24h}\n  a.b", "drain_in: 24h}\n  a.b", "line 29: plans.gold[1].drain_in: unknown field"},
@@ -132,7 +134,7 @@ func TestBad(t *testing.T) {
 		{"no YAML", "budget: cards", "budget: [", "line"},
 		{"nothing", good, "", "empty"},
 		{"a list", good, "- 1\n", "line 1"},
-		{"two documents", "hold_ttl: 48h", "---\nbudget: b", "a second document"},
+		{"two documents", "revision: 7", "---\nbudget: b", "a second document"},
 		{"an empty second document", good, good + "---\n", "a second document"},
 		{"two of JSON", good, `{"budget": "a"} {"budget": "b"}`, "a second document"},
 		{"no rules", good, "budget: a\ncurrency: EUR\n", "rules are missing"},
@@ -151,9 +153,9 @@ func FuzzRead(f *testing.F) {
 	f.Add(good)
 	f.Add("a: &a [*a]")
 	f.Fuzz(func(t *testing.T, text string) {
-		file, err := read(t, text)
-		if (file == nil) == (err == nil) {
-			t.Errorf("%+v, %v", file, err)
+		all, err := read(t, text)
+		if (all == nil) == (err == nil) {
+			t.Errorf("%+v, %v", all, err)
 		}
 	})
 }

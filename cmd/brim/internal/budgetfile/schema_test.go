@@ -11,8 +11,8 @@ import (
 	"github.com/brimgo/brim/spend"
 )
 
-// budgetsJSON are budgets by the rules that they have, and a few whole ones. A schema that loses one of
-// its alternatives, or a field that it requires, judges another of them.
+// budgetsJSON are budgets by the rules that they have, and a few whole ones. A schema that loses
+// one of its alternatives, or a field that it requires, judges another of them.
 func budgetsJSON() (all []string) {
 	for _, rule := range []string{
 		`"name":"r","leaky":1.5,"drains_in":"1h"`, `"name":"r","leaky":"1.50","drains_in":"1h"`, `"name":"r","leaky":1`, `"name":"r","drains_in":"1h"`,
@@ -26,11 +26,14 @@ func budgetsJSON() (all []string) {
 		`"name":"r","count":5,"period":"day","zone":"UTC"`, `"name":"r","count":5,"period":"day"`, `"name":"r","count":5,"zone":"UTC"`,
 		`"name":"r","lifetime":1,"where":{"a":"b"}`, `"name":"r","lifetime":1,"where":{"a":["b","c"]}`, `"name":"r","lifetime":1,"where":{}`,
 		`"name":"r","lifetime":1,"thresholds":[80]`, `"name":"r","lifetime":1,"thresholds":["80"]`,
-		`"name":"frozen: r","lifetime":1`, `"name":"frozen","lifetime":1`,
+		`"name":"r","lifetime":1,"shadow":true`, `"name":"r","lifetime":1,"shadow":1`, `"name":"frozen: r","lifetime":1`, `"name":"frozen","lifetime":1`,
 	} {
 		all = append(all, `{"budget":"b","currency":"EUR","rules":[{`+rule+`}]}`)
 	}
 	rules := `"rules":[{"name":"r","lifetime":1}]`
+	for _, field := range []string{`"revision":3`, `"revision":"3"`, `"revision":-1`, `"retired":["old"]`, `"retired":[""]`} {
+		all = append(all, `{"budget":"b","currency":"EUR",`+field+`,`+rules+`}`)
+	}
 	return append(all, `{"currency":"EUR",`+rules+`}`, `{"budget":"b",`+rules+`}`, `{"budget":"b","currency":"EUR"}`,
 		`{"budget":"b","currency":"EUR",`+rules+`,"plans":{"p":[{"name":"r","lifetime":2}]}}`)
 }

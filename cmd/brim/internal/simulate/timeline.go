@@ -26,6 +26,9 @@ type Timeline struct {
 	high  int64
 }
 
+// Daily returns an empty timeline whose narrowest bins are days.
+func Daily() *Timeline { return &Timeline{width: slices.Index(widths, day)} }
+
 // Bin counts the decisions in a span of time.
 type Bin struct {
 	Start             time.Time

@@ -1,0 +1,137 @@
+package spend_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/brimgo/brim/spend"
+	tally "github.com/brimgo/brim/spend/internal/figures"
+	"github.com/brimgo/brim/spend/ledger"
+	"github.com/brimgo/brim/spend/memledger"
+	"github.com/brimgo/brim/spend/spendtest"
+)
+
+// beginningAt lets decisions count so many entries for a new rule, until the test ends.
+func beginningAt(t *testing.T, most int) {
+	was := tally.MostBegun
+	tally.MostBegun = most
+	t.Cleanup(func() { tally.MostBegun = was })
+}
+
+// TestRandomBegin: figures that are counted beside decisions, by pages, are those that a decision
+// counts.
+func TestRandomBegin(t *testing.T) {
+	for _, most := range []int{1, 3} {
+		beginningAt(t, most)
+		spendtest.Random(t, spendtest.Harness{
+			New: func(_ testing.TB, clock func() time.Time) ledger.Ledger {
+				return memledger.New(&memledger.Options{Clock: clock})
+			},
+			Ledgers: 2, PerLedger: 4,
+		}, 400)
+	}
+}
+
+// longest is a ledger that notes the most entries that one job has read.
+type longest struct {
+	ledger.Ledger
+	most *atomic.Int64
+}
+
+type counting struct {
+	ledger.Snapshot
+	n int64
+}
+
+func (s *counting) Entries(account string, after ledger.Place, upto int64, limit int) ([]ledger.Entry, ledger.Place, error) {
+	list, through, err := s.Snapshot.Entries(account, after, upto, limit)
+	s.n += int64(len(list))
+	return list, through, err
+}
+
+func (l longest) job(job *ledger.Job) *ledger.Job {
+	other := *job
+	other.Run = func(snap ledger.Snapshot) (*ledger.Changes, error) {
+		s := &counting{Snapshot: snap}
+		defer func() {
+			for was := l.most.Load(); was < s.n && !l.most.CompareAndSwap(was, s.n); was = l.most.Load() {
+			}
+		}()
+		return job.Run(s)
+	}
+	return &other
+}
+
+func (l longest) Decide(ctx context.Context, job *ledger.Job) error {
+	return l.Ledger.Decide(ctx, l.job(job))
+}
+
+func (l longest) View(ctx context.Context, job *ledger.Job) error {
+	return l.Ledger.View(ctx, l.job(job))
+}
+
+func (l longest) DecideAll(ctx context.Context, jobs []*ledger.Job) []error {
+	var others []*ledger.Job
+	for _, job := range jobs {
+		others = append(others, l.job(job))
+	}
+	return l.Ledger.DecideAll(ctx, others)
+}
+
+// TestNewRuleStopsNobody: a rule that is new to an account with many entries reads them in short
+// jobs, also if many callers come at once and others go on, with a deadline that is too short for
+// all of it, and in a transaction of the caller's.
+func TestNewRuleStopsNobody(t *testing.T) {
+	const n = 20_000
+	huge := cents(1 << 40)
+	for name, o := range map[string]*spend.SetRulesOptions{"at the first decision": nil, "warmed up": {WarmUp: true}} {
+		l := memledger.New(nil)
+		b := budgets(t, l, spend.PerTransaction("one", huge))
+		for i := range n {
+			charge(t, b, fmt.Sprint(i), 1)
+		}
+		var most atomic.Int64
+		seen := b.With(longest{l, &most})
+		if name == "warmed up" { // With counts in the caller's goroutine
+			seen = budgets(t, longest{l, &most}, spend.PerTransaction("one", huge))
+		}
+		rules := spend.Budget{Name: "cards", Currency: "EUR", Revision: 1, Rules: []spend.Rule{
+			spend.PerTransaction("one", huge), spend.Lifetime("ever", huge), spend.Rolling("day", huge, day), spend.Count("often", 1<<30, day).CountsDeclines(),
+			spend.Calendar("year", huge, spend.Year, time.UTC).Per("shop"), spend.Leaky("leaky", cents(1<<40), day),
+		}}
+		if err := seen.SetRules(t.Context(), rules, o); err != nil {
+			t.Fatal(err)
+		}
+		short, leave := context.WithTimeout(t.Context(), time.Microsecond)
+		if _, err := seen.Charge(short, spend.Request{ID: "short", Account: "a", Amount: cents(1)}); err == nil && o == nil {
+			t.Error("a charge without time was decided")
+		}
+		leave()
+		var wg sync.WaitGroup
+		for i := range 8 {
+			wg.Go(func() {
+				d, err := seen.Charge(t.Context(), spend.Request{ID: fmt.Sprint("many ", i), Account: "a", Amount: cents(1)})
+				if err != nil || !d.Approved {
+					t.Errorf("%+v, %v", d, err)
+				}
+			})
+		}
+		wg.Wait()
+		list, err := b.Remaining(t.Context(), "a")
+		for _, u := range list[1:5] {
+			if used := u.Used.Minor; used < n+8 || used > n+9 {
+				t.Errorf("%s: rule %s has %d used, %v; want %d", name, u.Rule, used, err, n+8)
+			}
+		}
+		sound(t, b)
+		if most := most.Load(); most > 4*1024*4 {
+			t.Errorf("%s: one job has read %d entries", name, most)
+		} else {
+			t.Logf("%s: one job has read up to %d entries", name, most)
+		}
+	}
+}
