@@ -85,7 +85,7 @@ func TestJSONIsDocumented(t *testing.T) {
 		"spend rules set budget.yaml", "spend rules show --budget cards", "spend rules diff other.yaml", "spend rules release --budget cards",
 		"spend authorize card:7 30.00 --id d --budget cards", "spend holds card:7 --budget cards", "spend get d --budget cards",
 		"spend freeze card:7 --reason stolen --budget cards", "spend charge card:7 1 --budget cards",
-		"spend able card:7 5 --budget cards", "spend cancel d card:7 --budget cards", "spend remaining card:7 --budget cards", "spend history card:7 --budget cards", "spend export --budget cards", "spend backtest --rules other.yaml", "spend verify --budget cards", "spend prune --budget cards",
+		"spend able card:7 5 --budget cards", "spend cancel d card:7 --budget cards", "spend remaining card:7 --budget cards", "spend history card:7 --budget cards", "spend explain d --budget cards", "spend explain c --budget cards", "spend export --budget cards", "spend backtest --rules other.yaml", "spend verify --budget cards", "spend prune --budget cards",
 	} {
 		name, _, _ := strings.Cut(line, " ")
 		r := cli(t, append(strings.Fields(line), "--json")...)

@@ -36,7 +36,7 @@ func (a *app) spendCommand() *cobra.Command {
 		a.spendCaptureCommand(f), a.spendDecreaseCommand(f), a.spendExtendCommand(f), a.spendVoidCommand(f), a.spendCancelCommand(f),
 		a.spendRefundCommand(f), a.spendReverseCommand(f), a.spendLimitsCommand(f), a.spendPlanCommand(f), a.spendFreezeCommand(f, "freeze"), a.spendFreezeCommand(f, "unfreeze"),
 		a.spendFreezeCommand(f, "mend"), a.spendMoveCommand(f),
-		a.spendRemainingCommand(f), a.spendHoldsCommand(f), a.spendGetCommand(f), a.spendHistoryCommand(f), a.spendExportCommand(f),
+		a.spendRemainingCommand(f), a.spendHoldsCommand(f), a.spendGetCommand(f), a.spendExplainCommand(f), a.spendHistoryCommand(f), a.spendExportCommand(f),
 		a.spendRulesCommand(f), a.spendBacktestCommand(f))
 	return cmd
 }

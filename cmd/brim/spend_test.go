@@ -261,3 +261,29 @@ func TestSpendAccounts(t *testing.T) {
 		cli(t, "spend", "rules", "check", wrong).want(t, exitData, "", says)
 	}
 }
+
+func TestSpendExplain(t *testing.T) {
+	spend := spendOn(t, accountBudget, storeIn(t))
+	tags := []string{"--tag", "country=DE", "--tag", "shop=s1"}
+	spend(append([]string{"charge", "card", "400", "--id", "c1"}, tags...)...).want(t, exitOK, "charged", "")
+	spend(append([]string{"authorize", "card", "60", "--id", "h1"}, tags...)...).want(t, exitOK, "authorized", "")
+	spend("freeze", "card", "--reason", "lost").want(t, exitOK, "frozen", "")
+	spend(append([]string{"charge", "card", "595", "--id", "c2"}, tags...)...).want(t, exitNever, "lost", "")
+	spend("unfreeze", "card").want(t, exitOK, "unfrozen", "")
+	spend("refund", "c1", "400").want(t, exitOK, "refunded", "")
+	spend(append([]string{"charge", "card", "595", "--id", "c3"}, tags...)...).want(t, exitNever, "day", "")
+
+	r := spend("explain", "c2")
+	for _, line := range []string{
+		"declined, as it was answered before: c2\n", "is frozen                              lost\n", ", by revision 1 of the rules:\n",
+		"cards/card day: 400.00 of 500.00 EUR used, 60.00 held: refused\n",
+		"  used 400.00  held 0.00   c1\n", "  used 0.00    held 60.00  h1\n",
+		"cards/card shops s1: 400.00 of 700.00 EUR used, 60.00 held: refused\n", "cards/card often: 2 of 5 used, 0 held\n",
+	} {
+		r.want(t, exitOK, line, "")
+	}
+	spend("explain", "c3").want(t, exitOK, "cards/card day: 0.00 of 500.00 EUR used, 60.00 held: refused\n", "")
+	spend("explain", "c2", "--json").want(t, exitOK, `"counted":[{"id":"c1","dated":"`, "")
+	spend("explain", "c2", "--json").want(t, exitOK, `"decision":{"id":"c2","approved":false,`, "")
+	spend("explain", "nobody").want(t, exitData, "", "no such spend")
+}

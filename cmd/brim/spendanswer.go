@@ -21,14 +21,18 @@ type declineJSON struct {
 	RetryAfter *float64 `json:"retry_after"`
 }
 
+func newDecisionJSON(id string, d spend.Decision) decisionJSON {
+	out := decisionJSON{ID: id, Decision: d, Declines: []declineJSON{}, RetryAfter: secondsOrNull(d.RetryAfter)}
+	for _, x := range d.Declines {
+		out.Declines = append(out.Declines, declineJSON{x, secondsOrNull(x.RetryAfter)})
+	}
+	return out
+}
+
 // answerSpend prints a decision, and returns its exit status as an error.
 func (a *app) answerSpend(id string, d spend.Decision, done string) error {
 	if a.json {
-		out := decisionJSON{ID: id, Decision: d, Declines: []declineJSON{}, RetryAfter: secondsOrNull(d.RetryAfter)}
-		for _, x := range d.Declines {
-			out.Declines = append(out.Declines, declineJSON{x, secondsOrNull(x.RetryAfter)})
-		}
-		if err := a.printJSON(out); err != nil {
+		if err := a.printJSON(newDecisionJSON(id, d)); err != nil {
 			return err
 		}
 	} else if err := a.describeSpend(id, d, done); err != nil {
@@ -72,11 +76,14 @@ func (a *app) describeSpend(id string, d spend.Decision, done string) error {
 		when := "never fits by waiting"
 		if x.RetryAfter < brim.Never {
 			now := a.now()
-			first := ""
-			if x.AtLeast {
-				first = " or later"
+			asked, format := now, "would fit in %s, at %s"
+			if d.Replayed {
+				asked, format = d.At, "would fit %s later, at %s"
 			}
-			when = fmt.Sprintf("would fit in %s, at %s"+first, span(x.RetryAfter), clockTime(now.Add(x.RetryAfter), now))
+			if x.AtLeast {
+				format += " or later"
+			}
+			when = fmt.Sprintf(format, span(x.RetryAfter), clockTime(asked.Add(x.RetryAfter), now))
 		}
 		t.Add("  "+ruleText(x.Usage), figures(x.Usage), when)
 	}
