@@ -109,7 +109,7 @@ func TestEveryColumn(t *testing.T) {
 	if os.Getenv("BRIM_TORTURE") == "1" {
 		step = 1
 	}
-	for _, name := range []string{"accounts", "entries", "requests", "spends", "holds"} {
+	for _, name := range []string{"accounts", "entries", "requests", "spends", "holds", "rules"} {
 		table := schema + ".buckets_" + name
 		columns := query[[][]string](t, pool, `SELECT jsonb_agg(ARRAY[column_name, data_type]) FROM information_schema.columns
 			WHERE table_schema = $1 AND table_name = $2`, schema, "buckets_"+name)
@@ -139,10 +139,16 @@ func TestEveryColumn(t *testing.T) {
 					try(what, fmt.Sprintf("UPDATE %s SET %s = %[2]s || '\\x00'%[3]s", table, column, where))
 					continue
 				}
+				if what == "rules.rules" {
+					size := query[int](t, pool, "SELECT length(rules) FROM "+table+where)
+					for i := 1; i <= size; i += step {
+						try(what, fmt.Sprintf("UPDATE %s SET rules = overlay(rules PLACING '~' FROM %d FOR 1)%s", table, i, where))
+					}
+				}
 				now := map[string]string{
 					"bigint": "COALESCE(@, 0) + 1", "smallint": "COALESCE(@, 0::smallint) + 1::smallint", "text": "@ || 'x'",
 					"timestamp with time zone": "COALESCE(@, now()) - interval '1 microsecond'", "ARRAY": "COALESCE(@, '{}') || 1::bigint",
-					"bytea": "'x'", "jsonb": "CASE WHEN @ IS NULL THEN " + cmp.Or(map[string]string{
+					"bytea": "'x'", "boolean": "NOT @", "jsonb": "CASE WHEN @ IS NULL THEN " + cmp.Or(map[string]string{
 						"credited": `'[{"rule": "ever", "counts": 1, "amount": 1}]'`, "refused": `'["day"]'`,
 					}[column], `'{"x": "y"}'`) + "::jsonb END",
 				}[kind]
