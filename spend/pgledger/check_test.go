@@ -119,7 +119,7 @@ func TestCheckFindsAndMends(t *testing.T) {
 	var rows int
 	err := admin.QueryRow(t.Context(), fmt.Sprintf(`SELECT (SELECT count(*) FROM %[1]s.buckets_accounts) + (SELECT count(*) FROM %[1]s.buckets_entries)
 		+ (SELECT count(*) FROM %[1]s.buckets_requests) + (SELECT count(*) FROM %[1]s.buckets_spends)
-		+ (SELECT count(*) FROM %[1]s.buckets_holds)`, schema)).Scan(&rows)
+		+ (SELECT count(*) FROM %[1]s.buckets_holds) + (SELECT count(*) FROM %[1]s.buckets_rules)`, schema)).Scan(&rows)
 	if err != nil || rows != 0 {
 		t.Errorf("the checks have left %d rows, %v", rows, err)
 	}

@@ -69,6 +69,9 @@ func TestView(t *testing.T) {
 			t.Errorf("the view tells of %s: %s; want %s", id, got, why)
 		}
 	}
+	if got := query[int64](t, pool, "SELECT least FROM "+schema+".buckets_ledger WHERE id = 'forced'"); got != -1 {
+		t.Errorf("an authorization that no rule has judged has least %d; want -1", got)
+	}
 	rows, err := pool.Query(ctx, `SELECT account, seq, at, dated, kind, id, spend, spend_amount, part, amount, asked, least, ttl, currency, used, held, spends, expires, pending, tags, refused
 		FROM `+schema+`.buckets_ledger WHERE account = 'cards/7' ORDER BY seq DESC`)
 	if err != nil {
