@@ -341,7 +341,17 @@ func killServer(w *remote, b *blow) error {
 const clientTitle = "127.0.0.1("
 
 func killBackend(w *remote, b *blow) error {
-	return w.place.crash(b, func(s *pgtest.Server) error { return killOne(s, b.r, clientTitle) })
+	return w.place.crash(b, func(s *pgtest.Server) error {
+		// A crash before may have ended all connections, and slow lines refuse new ones by now.
+		ctx, cancel := context.WithTimeout(context.Background(), recovery)
+		defer cancel()
+		conn, err := pgx.Connect(ctx, s.URL())
+		if err != nil {
+			return err
+		}
+		defer func() { _ = conn.Close(ctx) }() // the server may have ended it
+		return killOne(s, b.r, clientTitle)
+	})
 }
 
 // killOwn kills a process of the server's own.
