@@ -46,7 +46,7 @@ type BacktestOptions struct {
 // Backtest decides the requests of the main budget anew by other rules, from the entries in the
 // ledger. A spend that these rules would have refused counts no more from then on, with its
 // captures and refunds. One that they would have approved counts as charged, because nobody knows
-// what would have become of it. Backtest changes nothing, and reads pages of some hundred entries,
+// its later captures. Backtest changes nothing, and reads pages of some hundred entries,
 // each as of its own time. It remembers the entries and spends of one account at a time.
 //
 // The plan and the own limits of an account are those of then, which its entries tell. If its first

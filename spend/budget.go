@@ -219,7 +219,7 @@ func (b Budget) check() (*decide.Budget, error) {
 	return checked, nil
 }
 
-// checkRevision returns a mistake in the number of the revision, or in what it retires.
+// checkRevision returns a mistake in the number of the revision, or in the names that it retires.
 func (b *Budget) checkRevision() error {
 	if b.Revision < 0 || b.Revision > store.MaxAmount {
 		return strictjson.At(fmt.Errorf("revision %d must be from 0 to 2^53", b.Revision), "revision")

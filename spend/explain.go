@@ -8,7 +8,7 @@ import (
 	"github.com/brimgo/brim/spend/internal/figures"
 )
 
-// Explanation tells what each rule had counted when it decided about a request.
+// Explanation is the figures and spends that each rule had counted when it decided about a request.
 type Explanation struct {
 	ID string `json:"id"`
 	// Decision is the answer, with Replayed set. Of a request that was approved and canceled later,

@@ -19,7 +19,7 @@ import (
 	"github.com/brimgo/brim/spend/ledger"
 )
 
-// unknowns tells what no backtest knows.
+// unknowns are the things that no backtest knows.
 const unknowns = "It is not known whether a declined request would have come again, or how much of one that was declined\n" +
 	"would have been captured. Each account is judged alone, with the limits and plans that it had."
 

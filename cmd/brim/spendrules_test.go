@@ -67,7 +67,7 @@ func TestSpendRules(t *testing.T) {
 	on("set", numbered("7"), "--release").want(t, exitOK, "unchanged: cards revision 7\n", "")
 	on("set", numbered("7")).want(t, exitData, "", "to hold or to release its rules, give them a higher one")
 
-	// What is shown is a budget file.
+	// The output of show is a budget file.
 	show := cards("show")
 	show.want(t, exitOK, ", by brim\nbudget: \"cards\"\ncurrency: \"EUR\"\nrevision: 7\nrules:\n", "")
 	on("set", budgetIn(t, show.stdout), "--release").want(t, exitOK, "unchanged: cards revision 7", "")

@@ -252,7 +252,7 @@ func decode[M any](w http.ResponseWriter, r *http.Request) (m M, ok bool) {
 	return m, true
 }
 
-// answer decodes a message, and answers it with what do returns.
+// answer decodes a message, and answers it with the result of do.
 func answer[M any](do func(ctx context.Context, of string, m M) (any, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		m, ok := decode[M](w, r)

@@ -14,8 +14,8 @@ import (
 type Pace struct{ worked atomic.Int64 } // nanoseconds since the last rest
 
 // A rest is rests times as long as the work since the last one: a ledger does as much again outside
-// of jobs, to remove what they drop, and others keep about four fifths of their throughput whatever
-// the work costs them. It is no longer than longestRest, because a server may have stopped within
+// of jobs, to remove what they drop, and others that do not need the work keep about four fifths of
+// their throughput. It is no longer than longestRest, because a server may have stopped within
 // the work.
 const (
 	rests       = 8

@@ -55,8 +55,8 @@ func (r *Rule) Adds(e *ledger.Entry, now int64) (used, held int64) {
 	return n.used, n.held
 }
 
-// Edge returns the date after which the rule counts entries at a time: of a Leaky rule, what may
-// not have leaked.
+// Edge returns the date after which the rule counts entries at a time. Of a Leaky rule, a
+// part of the entries after that date may not have leaked.
 func (r *Rule) Edge(now int64) int64 {
 	if r.Span() == Leaks {
 		return now - r.Length.Microseconds()
