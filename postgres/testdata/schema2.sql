@@ -298,7 +298,7 @@ SELECT e.at, COALESCE(e.dated, e.at) AS dated, e.seq, COALESCE(e.part, e.seq) AS
        COALESCE(e.held, 0::bigint) AS held, COALESCE(e.spends, 0::smallint) AS spends,
        e.expires, COALESCE(e.pending, 0::smallint) AS pending,
        COALESCE(e.spend_amount, e.amount, e.used, e.held, 0::bigint) AS spend_amount, e.asked, e.least, e.ttl, e.currency,
-       ('{spend,record,authorize,increase,capture,release,void,decrease,extend,expire,refund,credit,decline,limits,freeze,unfreeze,forget,mend,cancel,plan,reverse,move}'::pg_catalog.text[])[pg_catalog.abs(e.kind)] AS kind,
+       ('{spend,record,authorize,increase,capture,release,void,decrease,extend,expire,refund,credit,decline,limits,freeze,unfreeze,mend,cancel,plan,reverse,move}'::pg_catalog.text[])[pg_catalog.abs(e.kind)] AS kind,
        a.key AS account, 
        CASE WHEN pg_catalog.octet_length(e.id) OPERATOR(pg_catalog.=) 16 THEN pg_catalog.encode(e.id, 'hex'::pg_catalog.text)::pg_catalog.uuid::pg_catalog.text
             WHEN pg_catalog.substr(e.id, 1, 2) OPERATOR(pg_catalog.=) pg_catalog.decode('0000'::pg_catalog.text, 'hex'::pg_catalog.text) AND pg_catalog.octet_length(e.id) OPERATOR(pg_catalog.=) 18
