@@ -104,7 +104,7 @@ func (c *Combiner[Q, A]) Do(ctx context.Context, hash uint64, in Q) (out A, err 
 		return out, err
 	}
 	r := c.pool.Get().(*Request[Q, A])
-	r.In, r.slot = in, uint32(hash%slots)
+	r.In, r.Hash, r.slot = in, hash, uint32(hash%slots)
 	l, err := c.enter(ctx, r)
 	switch {
 	case err != nil:
@@ -145,7 +145,7 @@ func (c *Combiner[Q, A]) DoAll(ctx context.Context, hash uint64, in []Q) (out []
 	refused := ctx.Err()
 	for i := range in {
 		requests[i] = c.pool.Get().(*Request[Q, A])
-		requests[i].In, requests[i].slot = in[i], uint32(hash%slots)
+		requests[i].In, requests[i].Hash, requests[i].slot = in[i], hash, uint32(hash%slots)
 	}
 	if refused == nil {
 		refused = c.enterAll(requests)

@@ -49,9 +49,10 @@ type Options struct {
 // In must not alias memory that the caller changes after [Combiner.Do] returns. A caller whose
 // context ends leaves while the flush still reads In.
 type Request[Q, A any] struct {
-	In  Q
-	Out A
-	Err error
+	In   Q
+	Hash uint64 // that [Combiner.Do] got
+	Out  A
+	Err  error
 
 	postponed  bool
 	slot       uint32 // of the hash

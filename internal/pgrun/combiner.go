@@ -148,14 +148,30 @@ func Transactions[Q, A any](
 // The error is then [store.ErrUnavailable], and the context's error as well if the context has
 // ended.
 func (c *Combiner[Q, A]) Do(ctx context.Context, hash uint64, in Q) (out A, err error) {
-	held := &c.held[hash%uint64(len(c.held))]
-	if until := held.Load(); until == 0 || until < time.Now().UnixNano() {
+	if until := c.heldUntil(hash).Load(); until == 0 || until < time.Now().UnixNano() {
 		if out, err = c.fast.Do(ctx, hash, in); err != ErrHeld {
 			return out, err
 		}
-		held.Store(time.Now().Add(remembered).UnixNano())
 	}
 	return c.doSlow(ctx, hash, in)
+}
+
+// heldUntil returns the time until which calls of a hash go to the slow lane.
+func (c *Combiner[Q, A]) heldUntil(hash uint64) *atomic.Int64 {
+	return &c.held[hash%uint64(len(c.held))]
+}
+
+// remember notes the hashes of the requests that a flush has left out, and returns how many they
+// are. Their callers may have left meanwhile, so the flush does it.
+func (c *Combiner[Q, A]) remember(batch Batch[Q, A]) (left int) {
+	until := time.Now().Add(remembered).UnixNano()
+	for _, r := range batch {
+		if r.Err == ErrHeld {
+			c.heldUntil(r.Hash).Store(until)
+			left++
+		}
+	}
+	return left
 }
 
 // DoAll decides requests of one hash together; see [combine.Combiner.DoAll]. A request of which
@@ -177,19 +193,17 @@ func (c *Combiner[Q, A]) doSlow(ctx context.Context, hash uint64, in Q) (out A, 
 	limit, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(c.closed, cancel)()
-	held := &c.held[hash%uint64(len(c.held))]
 	for start := time.Now(); ; {
 		out, err = c.slow.Do(limit, hash, in)
 		if err != ErrHeld {
 			break
 		}
-		held.Store(time.Now().Add(remembered).UnixNano())
 		if time.Since(start) >= c.r.Timeout {
 			return out, fmt.Errorf("%w for %v; keep transactions that fill buckets short", ErrHeld, c.r.Timeout)
 		}
 	}
 	if err == nil {
-		held.Store(0)
+		c.heldUntil(hash).Store(0)
 	}
 	switch {
 	case err == nil || limit.Err() == nil || !errors.Is(err, limit.Err()):
@@ -264,6 +278,7 @@ func (c *Combiner[Q, A]) flush(lane int, batch Batch[Q, A]) {
 	for _, r := range flush(l.ctx, open) {
 		r.Err = ErrHeld
 	}
+	c.remember(open)
 }
 
 // flushSlow answers a batch on the slow lane. If the lane was idle, or has just served a request,
@@ -296,10 +311,8 @@ func (c *Combiner[Q, A]) flushSlow(batch Batch[Q, A]) {
 		}
 	}
 	c.pause = min(max(2*c.pause, leastPause), longestPause)
-	for _, r := range batch {
-		if r.Err != ErrHeld {
-			c.pause = 0
-		}
+	if c.remember(batch) < len(batch) {
+		c.pause = 0
 	}
 	c.tried = time.Now()
 }

@@ -238,3 +238,34 @@ func TestOneBadRequestIsFoundByHalves(t *testing.T) {
 		}
 	}
 }
+
+// TestHeldRowIsFoundOnce has a caller leave while its flush finds that a row is held. The next
+// call for the row begins on the slow lane, so that it stalls no flush of others.
+func TestHeldRowIsFoundOnce(t *testing.T) {
+	r := runner(t, 2, Options{})
+	var leave context.CancelFunc
+	var lanes []*Lane
+	flushes := map[*Lane]int{}
+	c, err := NewCombiner(r, Batching{Lanes: 1}, func(l *Lane) Flush[int, int] {
+		lanes = append(lanes, l)
+		return func(_ context.Context, batch Batch[int, int]) Batch[int, int] {
+			flushes[l]++
+			leave()
+			return batch // a stranger holds the row
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Each caller leads its flush. The numbers are the flushes of the usual lane, and 1 if the slow one had any.
+	for _, want := range [][2]int{{2, 0}, {2, 1}} {
+		ctx, cancel := context.WithCancel(t.Context())
+		leave = cancel
+		if _, err := c.Do(ctx, 7, 1); !errors.Is(err, context.Canceled) {
+			t.Errorf("the caller that left: %v", err)
+		}
+		if got := [2]int{flushes[lanes[0]], min(1, flushes[lanes[1]])}; got != want {
+			t.Errorf("%d flushes of the usual lane, %d of the slow one; want %d", got[0], got[1], want)
+		}
+	}
+}
