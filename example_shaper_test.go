@@ -36,6 +36,35 @@ func ExampleShaper_Wait() {
 	// in 40 ms or more: true
 }
 
+// A channel bounds a queue and keeps its order. A Shaper spaces the items.
+func ExampleShaper_Wait_queue() {
+	turns, err := brim.NewShaper(brim.New(memory.New(nil), nil), nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	letters := make(chan string, 2) // at most so many wait
+	for _, to := range []string{"alice", "bob", "carol"} {
+		select {
+		case letters <- to:
+		default:
+			fmt.Println("no room for", to)
+		}
+	}
+	close(letters)
+	for to := range letters { // in a goroutine of its own, in a program that goes on
+		if _, err := turns.Wait(context.Background(), brim.Smooth(50, time.Second).For("mail"), 1); err != nil {
+			fmt.Println(err)
+			return
+		}
+		fmt.Println("sent to", to)
+	}
+	// Output:
+	// no room for carol
+	// sent to alice
+	// sent to bob
+}
+
 // sendFair sends a letter of a customer: at most 3 at once and one an hour for each customer, and all
 // of them one every 20 milliseconds, as the post office takes them.
 func sendFair(ctx context.Context, lim *brim.Limiter, turns *brim.Shaper, customer string, send func() error) error {

@@ -113,18 +113,6 @@ var defects = []planted{
 			"\tst, err = r.Store.Fill(ctx, *op)\n",
 	},
 	{
-		queueSubject, "room is forgotten", "nobody gets the room of a Put that left",
-		"queue/queue.go",
-		"q.waiting = slices.Delete(q.waiting, i, i+1)\n",
-		"q.waiting = slices.Delete(q.waiting, i, i+1)\n\tif planted(\"room is forgotten\") {\n\t\treturn true\n\t}\n",
-	},
-	{
-		queueSubject, "too early", "the spacing of turns is left out",
-		"queue/queue.go",
-		"earliest = turn.Add(spacing)\n",
-		"earliest = turn.Add(spacing)\n\t\tif planted(\"too early\") {\n\t\t\tearliest = turn\n\t\t}\n",
-	},
-	{
 		shaperSubject, "slot lost", "a caller whose context ends keeps its turn",
 		"shaper.go",
 		"giveBack(ctx context.Context) error {\n",

@@ -1,4 +1,4 @@
-// Package soak runs stores, ledgers, a queue and a server for a long time and checks that their
+// Package soak runs stores, ledgers and a server for a long time and checks that their
 // memory, files, tables, goroutines, file descriptors and connections do not grow as time passes.
 // It contains only tests.
 //

@@ -10,73 +10,10 @@ import (
 	"strconv"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/brimgo/brim"
 	"github.com/brimgo/brim/httplimit"
-	"github.com/brimgo/brim/queue"
 )
-
-// line is the duty of a queue: items, some of which their callers give up.
-type line struct {
-	*work
-	q                     *queue.Queue[int]
-	put, gaveUp, released atomic.Int64
-}
-
-// queued puts the items of all callers through a queue that is too slow for them.
-func queued(t *testing.T, w *work) *subject {
-	d := &line{work: w}
-	q, err := queue.New(brim.Limit{Capacity: callers / 2, LeakRate: 20_000},
-		func(context.Context, int) { d.released.Add(1) }, &queue.Options[int]{Block: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	d.q = q
-	return &subject{duty: d, disk: noDisk}
-}
-
-func (l *line) call(ctx context.Context, c *caller, _ int) error {
-	patience := time.Minute
-	if c.r.IntN(4) == 0 {
-		patience = time.Duration(c.r.IntN(1000)) * time.Microsecond
-	}
-	short, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	switch err := l.q.Put(short, c.r.IntN(1000)); {
-	case err == nil:
-		l.put.Add(1)
-	case errors.Is(err, context.DeadlineExceeded) && patience < time.Second:
-		l.gaveUp.Add(1)
-	default:
-		return err
-	}
-	return nil
-}
-
-func (l *line) prune(context.Context) (int64, error) { return 0, nil }
-
-func (l *line) check(t *testing.T) {
-	t.Helper()
-	if l.put.Load() == 0 || l.gaveUp.Load() == 0 {
-		t.Errorf("%d items were put in and %d given up; want some of both", l.put.Load(), l.gaveUp.Load())
-	}
-}
-
-func (l *line) story() string {
-	return fmt.Sprintf("%d items were put in and %d given up", l.put.Load(), l.gaveUp.Load())
-}
-
-// close releases the items that are left, and compares their number with that of the items put in.
-func (l *line) close() error {
-	if err := l.q.Close(context.Background()); err != nil {
-		return err
-	}
-	if put, released := l.put.Load(), l.released.Load(); put != released {
-		return fmt.Errorf("%d items were put in and %d released", put, released)
-	}
-	return nil
-}
 
 // site is the duty of httplimit: requests over connections that stay open.
 type site struct {

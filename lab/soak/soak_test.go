@@ -84,7 +84,6 @@ var subjects = []named{
 	{"wrapped", wrapped, "wrappers remember a bounded number of buckets, and allotments end"},
 	{"spend over bolt", spendInFile, "entries and IDs that no window needs are pruned"},
 	{"spend over postgres", spendInPostgres, "entries and IDs that no window needs are pruned"},
-	{"queue", queued, "an item leaves nothing behind, whether it was released or given up"},
 	{"httplimit", served, "a request leaves nothing behind but a bucket, which is pruned"},
 }
 
