@@ -92,7 +92,7 @@ func newSnapshot(op *store.Op, st *store.State, sent, received int64) snapshot {
 func settles(op *store.Op, st *store.State) bool {
 	switch op.Mode {
 	case store.IfFits:
-		return st.Accepted || st.BlockedUntil.IsZero() && op.Amount+op.Hold <= op.Capacity
+		return st.Accepted || st.BlockedUntil.IsZero() && op.Amount+op.Hold <= max(op.Capacity, op.Ceiling)
 	case store.Clamp, store.Always:
 		return true
 	}
@@ -144,7 +144,7 @@ func (e *snapshot) certainWait(op *store.Op, n float64, elapsed, remember int64)
 	switch {
 	case e.asked && op.Mode != store.Ask:
 		return 0
-	case n > op.Capacity && op.BlockFor == 0:
+	case n > max(op.Capacity, op.Ceiling) && op.BlockFor == 0:
 		return store.Never
 	case elapsed >= remember, op.Mode != store.Ask && !blocked: // the refusal sets a block or a rate
 		return 0

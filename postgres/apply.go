@@ -205,7 +205,7 @@ func newAsked(txns []store.Txn) asked {
 			rate := pgtype.Float8{Float64: op.LeakRate, Valid: op.BlockFor == 0}
 			capacity := op.Capacity
 			if op.Ceiling != 0 { // one that sinks refuses more than this, but never less
-				capacity = min(capacity, op.Ceiling)
+				capacity = op.Ceiling
 			}
 			a.keys, a.txns, a.needs = append(a.keys, op.Key), append(a.txns, int32(i)), append(a.needs, need)
 			a.capacities, a.rates = append(a.capacities, capacity), append(a.rates, rate)

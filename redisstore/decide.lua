@@ -151,7 +151,7 @@ local function fill(o)
     end
   end
   if o.ceiling then
-    rim = min(rim, o.ceiling - (o.since and rate * (max(0, now - o.since) / 1000000) or 0))
+    rim = o.ceiling - (o.since and rate * (max(0, now - o.since) / 1000000) or 0)
   end
   local before = max(0, r.level - was.rate * ((now - r.at) / 1000000))
   local after, room = max(0, before + amount), before + r.held + (amount + hold) <= rim
@@ -169,7 +169,7 @@ local function fill(o)
   end
   r.write = r.write or r.skewed
   if not accepted then
-    refuse(r, o, amount + hold <= l.capacity)
+    refuse(r, o, amount + hold <= max(l.capacity, o.ceiling or 0))
   end
   return accepted
 end
@@ -202,7 +202,7 @@ for n = 1, #txns do
         went = fill(o)
       end
       local sum, l = (sums[o.key] or 0) + ((o.amount or 0) + (o.hold or 0)), limits[o.limit]
-      sums[o.key], asks, never = sum, asks or o.mode == 'ask', never or l and sum > l.capacity
+      sums[o.key], asks, never = sum, asks or o.mode == 'ask', never or l and sum > max(l.capacity, o.ceiling or 0)
       refused[o] = went == false and (not o.mode or o.mode == 'ask') or nil
     end
     if went == nil or asks or next(refused) then

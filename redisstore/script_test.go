@@ -185,7 +185,7 @@ func (g *generator) op(clock time.Time) store.Op {
 		}
 		switch g.IntN(8) {
 		case 0:
-			op.Ceiling = limit.Capacity * g.Float64()
+			op.Ceiling = limit.Capacity * 2 * g.Float64()
 		case 1:
 			op.Ceiling, op.CeilingAt = limit.Capacity*g.Float64(), clock.Add(-time.Duration(g.IntN(1_000_000))*time.Microsecond)
 		}

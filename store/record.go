@@ -47,12 +47,14 @@ func NewRecord(clock int64) Record { return Record{Time: clock} }
 //	before  = LevelAt(now), by the rate last written
 //	fits(n) = n == 0  or  before + Held + n <= Capacity of op, and no block lasts beyond now
 //
+// A Ceiling of op takes the place of its Capacity.
+//
 // If the record is written, Time becomes now, unless the leak was too small to change the
 // level. Then Time stays, so that small leaks add up instead of being lost in rounding.
 //
 // An op with another leak rate than the one last written ends the time at the old rate: the
 // record gets the level at now, the time now and the limit of op. It does so also if op is refused
-// in mode IfFits, unless it exceeds the capacity and so is refused for ever. The next refusal at
+// in mode IfFits, unless it exceeds the capacity and the ceiling and so is refused for ever. The next refusal at
 // the same rate changes nothing.
 //
 // While a block lasts, a refused op changes nothing: it neither prolongs the block nor ends the
@@ -136,7 +138,7 @@ func (r *Record) FillTo(st *State, op *Op, clock int64, maxSkew time.Duration) (
 	case (accepted || op.Mode == Clamp) && !idle:
 		r.Level, r.Held, r.Time, r.Limit = level, held, last, op.Limit
 		effect |= Write
-	case changes && !accepted && !blocked && n <= op.Capacity:
+	case changes && !accepted && !blocked && n <= op.highest():
 		effect |= r.setRate(op.Limit, now)
 	}
 	if !accepted && !blocked && op.BlockFor != 0 {
@@ -347,25 +349,29 @@ func end(until int64) int64 {
 	return until
 }
 
-// rim returns the units that the bucket may contain after op: the capacity, or a ceiling below
-// it.
+// rim returns the units that the bucket may contain after op: the ceiling, or the capacity if op has
+// none.
 func (o *Op) rim(now int64) float64 {
 	if o.Ceiling == 0 {
 		return o.Capacity
 	}
-	return o.lowered(now)
+	return o.ceiling(now)
 }
 
-// lowered is rim for an operation with a ceiling.
-func (o *Op) lowered(now int64) float64 {
-	ceiling := o.Ceiling
-	if !o.CeilingAt.IsZero() {
-		// The clock can be behind CeilingAt after it jumped forward and was set right. A
-		// ceiling does not rise.
-		ceiling -= leaked(o.LeakRate, max(0, now-o.CeilingAt.UnixMicro()))
+// ceiling is rim for an operation with a ceiling. It is apart from rim, because the compiler inlines
+// rim only while it is this short.
+func (o *Op) ceiling(now int64) float64 {
+	if o.CeilingAt.IsZero() {
+		return o.Ceiling
 	}
-	return min(o.Capacity, ceiling)
+	// The clock can be behind CeilingAt after it jumped forward and was set right. A ceiling does
+	// not rise.
+	return o.Ceiling - leaked(o.LeakRate, max(0, now-o.CeilingAt.UnixMicro()))
 }
+
+// highest returns the units that the bucket may contain after op or after a later one by its limit. An
+// op that puts in more is refused for ever.
+func (o *Op) highest() float64 { return max(o.Capacity, o.Ceiling) }
 
 // wait returns the time after clock until op, which puts n units in, fits into the bucket as the
 // record describes it. The bucket leaks at the rate of op, or at the rate last written while it is

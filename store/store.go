@@ -112,8 +112,9 @@ type Op struct {
 	// have their turn, as a Shaper does. Turn changes no decision of a backend. A wrapper whose
 	// State would give a wrong turn passes the operation on, or answers [errors.ErrUnsupported].
 	Turn bool
-	// Ceiling, if not 0, lowers the capacity in units for this call. It is not stored. A shaper
-	// uses it to bound the wait.
+	// Ceiling, if not 0, takes the place of the capacity in the decision of this call: the units
+	// that the bucket may contain after it. It may be above the capacity. It is not stored, and the
+	// State is by the capacity. A caller that waits for its turn bounds the wait by it.
 	Ceiling float64
 	// CeilingAt, if not zero, makes Ceiling sink at the leak rate from this time on, on the
 	// store's clock. A caller that takes units back sets Ceiling and CeilingAt from the State

@@ -16,7 +16,7 @@ import (
 // A refused transaction blocks the buckets of the operations that were refused and carry a penalty,
 // and changes times that were more than maxSkew ahead of clock. It ends the time at an old rate of
 // every bucket that an operation other than Ask names, as [Record.Fill] does, unless the operations
-// on one bucket exceed its capacity together. A bucket that is blocked already stays as it is. The
+// on one bucket exceed its capacity and ceiling together. A bucket that is blocked already stays as it is. The
 // RetryAfter of a refused operation is the wait until all operations of
 // the transaction on the same bucket fit, one after the other.
 func Decide(txn Txn, recs []*Record, clock int64, maxSkew time.Duration) (res Result, effects []Effect) {
@@ -83,7 +83,7 @@ func refuse(txn Txn, recs []*Record, states []State, effects []Effect, clock int
 		op := &txn[i]
 		refused[i] = (op.Mode == IfFits || op.Mode == Ask) && !states[i].Accepted
 		sums[r] += op.Amount + op.Hold
-		never = never || sums[r] > op.Capacity && op.Limit != Limit{}
+		never = never || sums[r] > op.highest() && op.Limit != Limit{}
 	}
 	for i, r := range recs {
 		op := &txn[i]

@@ -13,7 +13,7 @@
 -- $1 per operation: the key
 -- $2 the number of its transaction
 -- $3 the units that must fit, a negative number for a drain, or null where the row must be locked
--- $4 the capacity, or the ceiling where that is less
+-- $4 the ceiling, or the capacity where there is none
 -- $5 the leak rate, or null where a refusal sets a penalty
 -- $6 the clock, or null for the server's
 -- $7 how far ahead of the clock a stored time may be

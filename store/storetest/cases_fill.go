@@ -124,10 +124,23 @@ var fillCases = []testCase{
 	},
 	{
 		name: "ceiling", c: 10, r: 1,
-		why: "a ceiling lowers the capacity for its own call: the wait is for room under it, and it is not stored",
+		why: "a ceiling takes the place of the capacity for its own call: the wait is for room under it, and it is not stored",
 		steps: []step{
 			try(3).ceiling(4).ok(3), try(2).ceiling(4).no(3, time.Second), hold(2).ceiling(4).no(3, time.Second),
 			try(5).ceiling(4).no(3, never), readLast().limit(10, 1).is(3), try(1).ceiling(4).ok(4), try(6).full(10),
+		},
+	},
+	{
+		name: "a ceiling above the capacity", c: 10, r: 1,
+		why: "a caller that books its turn puts units in above the capacity, so that nobody without a ceiling goes before " +
+			"it; the State is by the capacity",
+		steps: []step{
+			try(8).ceiling(25).ok(8), try(12).ceiling(25).full(20), try(1).no(20, 11*time.Second),
+			ask(10).ceiling(25).no(20, 5*time.Second), try(10).ceiling(25).no(20, 5*time.Second),
+			try(26).ceiling(25).no(20, never), try(10).ceiling(25).after(5 * time.Second).full(25),
+			hold(2).ceiling(30).full(25).held(2), fillup(5).ceiling(30).spill(28, 2, 5*time.Second).held(2),
+			readLast().limit(10, 1).is(28).held(2), try(11).limit(10, 2).ceiling(40).no(28, 500*time.Millisecond).held(2).mends(),
+			refuse(try(11).limit(10, 4).ceiling(38).no(26, 250*time.Millisecond).held(2)).after(time.Second).mends(),
 		},
 	},
 	{

@@ -61,6 +61,7 @@ const (
 	deleteKeepsBlock     fault = "keeps the block on Delete"
 	ignoresCeiling       fault = "ignores ceilings"
 	storesCeiling        fault = "stores ceilings"
+	ceilingLowers        fault = "lets no ceiling exceed the capacity"
 	ceilingStays         fault = "lets no ceiling sink"
 	retryEarly           fault = "gives a wait that is a microsecond too short"
 	retryLate            fault = "gives a wait that is a millisecond too long"
@@ -188,6 +189,8 @@ var broken = []brokenStore{
 	{deleteKeepsBlock, "cases/Delete lifts a block"},
 	{ignoresCeiling, "cases/ceiling"},
 	{storesCeiling, "cases/ceiling"},
+	{ceilingLowers, "cases/a ceiling above the capacity"},
+	{ceilingLowers, "model"},
 	{ceilingStays, "cases/a ceiling that sinks, with somebody behind"},
 	{retryEarly, "waits"},
 	{retryLate, "waits"},

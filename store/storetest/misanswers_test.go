@@ -45,6 +45,8 @@ func (s *refStore) misread(op store.Op, r *store.Record, now int64) store.Op {
 		r.BlockedUntil = 0
 	case ignoresCeiling:
 		op.Ceiling, op.CeilingAt = 0, time.Time{}
+	case ceilingLowers:
+		op.Ceiling = min(op.Ceiling, op.Capacity)
 	case ceilingStays:
 		op.CeilingAt = time.Time{}
 	case askWrites:
@@ -73,7 +75,7 @@ func (s *refStore) misread(op store.Op, r *store.Record, now int64) store.Op {
 		}
 	case storesCeiling:
 		if op.Ceiling != 0 {
-			op.Capacity = min(op.Capacity, op.Ceiling)
+			op.Capacity = op.Ceiling
 		}
 	case alwaysClamps:
 		if op.Mode == store.Always && op.Amount > 0 && op.Hold == 0 {

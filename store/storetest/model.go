@@ -112,18 +112,14 @@ func (b Bucket) heldAfter(hold num, capacity float64) (held num, ok bool) {
 
 // rim returns the units that the bucket may contain after op.
 func rim(op store.Op, now int64) num {
-	c := quanta(op.Capacity)
 	if op.Ceiling == 0 {
-		return c
+		return quanta(op.Capacity)
 	}
 	ceiling := quanta(op.Ceiling)
 	if !op.CeilingAt.IsZero() {
 		ceiling = ceiling.sub(perMicro(op.LeakRate).times(max(0, now-op.CeilingAt.UnixMicro())))
 	}
-	if ceiling.sub(c).sign() < 0 {
-		return ceiling
-	}
-	return c
+	return ceiling
 }
 
 // decide decides op on b at clock, and returns the bucket afterwards. Open decides if rounding
@@ -188,7 +184,7 @@ func (b Bucket) decide(op store.Op, clock int64, open func(over num) (fits, sure
 	if op.Amount < 0 {
 		d.drained = leaked.sub(after)
 	}
-	if d.refused = op.Mode == store.IfFits && !d.accepted; d.refused && !d.kept && op.Amount+op.Hold <= op.Capacity {
+	if d.refused = op.Mode == store.IfFits && !d.accepted; d.refused && !d.kept && op.Amount+op.Hold <= max(op.Capacity, op.Ceiling) {
 		var wrote bool
 		b, wrote = b.endOldRate(op.Limit, now)
 		d.wrote = d.wrote || wrote

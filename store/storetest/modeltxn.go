@@ -161,7 +161,7 @@ func (t *transaction) refuse() {
 	never := false
 	for _, op := range t.txn {
 		sums[op.Key] += op.Amount + op.Hold
-		never = never || op.Limit != (store.Limit{}) && sums[op.Key] > op.Capacity
+		never = never || op.Limit != (store.Limit{}) && sums[op.Key] > max(op.Capacity, op.Ceiling)
 	}
 	for i, op := range t.txn {
 		b := t.now[op.Key]

@@ -14,7 +14,10 @@ import (
 // a refusal, but for the time. m.Slack is the rounding that is allowed.
 func Remembered(m storetest.Model, op store.Op, clock time.Time, got store.State) bool {
 	if m.Slack > 0 {
-		op.Ceiling = op.Capacity - m.Slack
+		if op.Ceiling == 0 {
+			op.Ceiling = op.Capacity
+		}
+		op.Ceiling -= m.Slack
 	}
 	refusal := func(at time.Time) (store.State, bool) {
 		m := m
