@@ -149,7 +149,7 @@ func TestWithAfterAnError(t *testing.T) {
 	must(t, err)
 	levelIs(t, s, "k", 2)
 	levelIs(t, s, "l", 1)
-	damageRecord(t, s, "k", func(v []byte) []byte { v[4] ^= 1; return v })
+	damageRecord(t, db, "k")
 	err = db.Update(func(tx *bbolt.Tx) error {
 		j := s.With(tx)
 		_, err := j.Fill(ctx, op(steady, "k", 1, store.Always))

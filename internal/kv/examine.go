@@ -102,23 +102,3 @@ func (x *Examination) readLog(path string, m watermark, isRecord func([]byte) bo
 	}
 	return "", err
 }
-
-// Generation returns the generation of the newest frame of the log at path, 0 if
-// there is no frame. Whenever the log goes on in the other segment, a generation begins, so the
-// difference of two calls tells how often it did so. Nothing may be appended meanwhile. Generation
-// reads two headers and checks no frame.
-func Generation(path string) (newest uint64, err error) {
-	log, err := openLog(vfs.OS{}, path, true)
-	if err != nil {
-		return 0, err
-	}
-	defer func() { err = errors.Join(err, log.close()) }()
-	for generation := range uint64(2) {
-		h, err := log.first(generation)
-		if err != nil {
-			return 0, err
-		}
-		newest = max(newest, h.generation)
-	}
-	return newest, nil
-}

@@ -150,15 +150,3 @@ func (d *DB) Size() (size int64, err error) {
 	}
 	return size, nil
 }
-
-// Forget makes a [DB.Checkpoint] and drops all values from memory, for tests that change the file
-// beneath an open database.
-func (d *DB) Forget(ctx context.Context) error {
-	err := d.Checkpoint(ctx)
-	if d.options.Mode != Commit {
-		d.lockMemtable()
-		defer d.unlockMemtable()
-		d.clean = nil
-	}
-	return err
-}
