@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,9 +11,9 @@ import (
 )
 
 // TestNoControlCharacters passes names, flags and arguments that would clear a terminal. No output
-// has a control character but the ends of lines.
+// has a character that is not printable, but the ends of lines.
 func TestNoControlCharacters(t *testing.T) {
-	const evil = "\x1b[2J\r\u009b\x9b"
+	const evil, key = "\x1b[2J\r\u009b\x9b", "\x1b[2J\x7f\u009b\u202e\U000e0001"
 	dir := t.TempDir()
 	line := `10.0.0.1 - - [29/Nov/2026:08:00:00 +0000] "GET / HTTP/1.1" 200 12` + "\n"
 	log := filepath.Join(dir, evil+".log")
@@ -28,7 +29,7 @@ func TestNoControlCharacters(t *testing.T) {
 		t.Fatal(err)
 	}
 	file := filepath.Join(dir, evil+".db")
-	cli(t, "try", evil, "--capacity", "5", "--leak-rate", "1", "--store", file)
+	cli(t, "try", key, "1", "--capacity", "5", "--leak-rate", "1", "--store", file).want(t, exitOK, "accepted", "")
 	cli(t, "spend", "rules", "set", rules, "--store", ledger).want(t, exitOK, "set", "")
 	for _, args := range [][]string{
 		{evil},
@@ -41,6 +42,8 @@ func TestNoControlCharacters(t *testing.T) {
 		{"try", "k", "--capacity", "5", "--leak-rate", "1", "--store", directory},
 		{"state", "a", "--store", file},
 		{"list", "--store", file},
+		{"list", "--json", "--store", file},
+		{"state", key, "--json", "--store", file},
 		{"doctor", "--store", file},
 		{"verify", "--store", file},
 		{"reset", "--all", "--store", file},
@@ -58,6 +61,7 @@ func TestNoControlCharacters(t *testing.T) {
 		{"spend", "rules", "set", rules, "--by", evil, "--store", "memory:"},
 		{"spend", "rules", "diff", others, "--store", ledger},
 		{"spend", "rules", "show", "--budget", "b", "--store", ledger},
+		{"spend", "rules", "show", "--budget", "b", "--json", "--store", ledger},
 		{"spend", "rules", "history", "--budget", "b", "--store", ledger},
 		{"spend", "backtest", "--rules", rules, "--store", ledger},
 	} {
@@ -66,8 +70,12 @@ func TestNoControlCharacters(t *testing.T) {
 		if output == "" {
 			t.Errorf("%q printed nothing", args)
 		}
-		if !utf8.ValidString(output) || strings.ContainsFunc(output, func(r rune) bool { return (unicode.IsControl(r) || r == '\u202e') && r != '\n' }) {
+		if !utf8.ValidString(output) || strings.ContainsFunc(output, func(r rune) bool { return !unicode.IsPrint(r) && r != '\n' }) {
 			t.Errorf("%q printed %q", args, output)
 		}
+	}
+	var state struct{ Key string }
+	if r := cli(t, "state", key, "--json", "--store", file); json.Unmarshal([]byte(r.stdout), &state) != nil || state.Key != key {
+		t.Errorf("the escapes of %q do not stand for %q", r.stdout, key)
 	}
 }

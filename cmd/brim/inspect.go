@@ -3,7 +3,6 @@ package main
 import (
 	"bufio"
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
@@ -139,12 +138,11 @@ func (a *app) list(entries iter.Seq2[brim.Entry, error], order func(a, b brim.En
 		all = all[:min(limit, len(all))]
 	}
 	out := bufio.NewWriter(a.stdout)
-	lines := json.NewEncoder(out)
 	t := table.New(table.Left("KEY"), table.Right("LEVEL"), table.Right("HELD"), table.Right("CAPACITY"), table.Right("SHARE"),
 		table.Right("EMPTY IN"), table.Left("BLOCKED UNTIL"))
 	for _, e := range all {
 		if a.json {
-			_ = lines.Encode(entryJSON{
+			_ = writeJSON(out, entryJSON{
 				Key: e.Key, Level: e.Level, Held: e.Held, Capacity: e.Capacity, LeakRate: e.LeakRate,
 				Remaining: e.Remaining(), Share: share(e.State), TimeToEmpty: secondsOrNull(e.TimeToEmpty()),
 				At: e.At.UTC(), BlockedUntil: e.BlockedUntil,

@@ -6,6 +6,9 @@ import (
 	"io"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf16"
+	"unicode/utf8"
 
 	"github.com/brimgo/brim"
 	"github.com/brimgo/brim/internal/table"
@@ -54,7 +57,29 @@ func (a *app) print(v any, text string) error {
 }
 
 // printJSON prints v as one line of JSON.
-func (a *app) printJSON(v any) error { return json.NewEncoder(a.stdout).Encode(v) }
+func (a *app) printJSON(v any) error { return writeJSON(a.stdout, v) }
+
+// writeJSON writes v as one line of JSON. Escapes stand for all characters that could control a
+// terminal. Package encoding/json escapes those below the space, and leaves DEL, C1 and the
+// characters that turn the direction of a text.
+func writeJSON(w io.Writer, v any) error {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	line := make([]byte, 0, len(text)+1)
+	for _, r := range string(text) {
+		if unicode.IsPrint(r) {
+			line = utf8.AppendRune(line, r)
+			continue
+		}
+		for _, unit := range utf16.Encode([]rune{r}) {
+			line = fmt.Appendf(line, `\u%04x`, unit)
+		}
+	}
+	_, err = w.Write(append(line, '\n'))
+	return err
+}
 
 // filling describes the level of a bucket.
 func filling(st brim.State) string {
