@@ -43,8 +43,8 @@ type Options struct {
 	// could name the buckets of another program.
 	AsStored bool
 
-	// Shadow tries limits without enforcing them. If it is set, TryFillup, TryFillupAll,
-	// AbleToAccept, Do and Wait accept every amount at once. The store decides and changes its
+	// Shadow tries limits without enforcing them. If it is set, TryFillup, TryFillupAll, TakeUpTo,
+	// AbleToAccept, Do and Wait accept every amount at once, and TakeUpTo the most. The store decides and changes its
 	// buckets as if the limits were enforced: an amount that does not fit stays outside, and a
 	// penalty blocks the bucket. The State keeps the RetryAfter of the refusal; no other State that
 	// is accepted has one.
@@ -199,6 +199,21 @@ func (l *Limiter) Release(ctx context.Context, b Bucket, n float64) (st State, e
 	return st, err
 }
 
+// TakeUpTo puts the largest whole number of units from least to most into b that fits, and none if
+// least does not fit. State.Taken is the number; it is 0 after a refusal, and RetryAfter is then the
+// wait until least would fit. The decision is atomic, as that of TryFillup. Use it for work that can
+// be done in part: as many rows of a batch as the limit has room for. Units that are not whole, such
+// as dollars, are counted in smaller ones, such as cents.
+//
+// Both numbers are whole, and least is from 1 to most; otherwise the error is [ErrInvalidAmount].
+//
+// If the error is [ErrUnknownOutcome], up to most units may have gone in. After any other error none
+// did.
+func (l *Limiter) TakeUpTo(ctx context.Context, b Bucket, least, most float64) (st State, err error) {
+	err = l.fill(ctx, &st, &store.Op{Bucket: b, Amount: most, Least: least, Mode: store.UpTo}, least)
+	return st, err
+}
+
 // Fill is an amount for a bucket, for [Limiter.TryFillupAll].
 type Fill struct {
 	Bucket Bucket  // the bucket to fill, with its limit
@@ -344,8 +359,8 @@ func (l *Limiter) Wrap(wrap func(store.Store) (store.Store, error)) (*Limiter, e
 }
 
 // WithPenalty returns a Limiter over the same store, with the same prefix, that blocks a bucket
-// after an overflow. An overflow is a TryFillup, TryFillupAll, Fillup, Hold or Do whose amount
-// does not fit. Each bucket that has no room for its amount is blocked for d on the store's
+// after an overflow. An overflow is a TryFillup, TryFillupAll, TakeUpTo, Fillup, Hold or Do whose
+// amount does not fit. Each bucket that has no room for its amount is blocked for d on the store's
 // clock, or [UntilEmpty]. Nothing fits into a blocked bucket; only Fillup still counts.
 //
 // The block is stored with the bucket, so all processes respect the block, and it lasts as long
@@ -359,7 +374,7 @@ func (l *Limiter) Wrap(wrap func(store.Store) (store.Store, error)) (*Limiter, e
 // is part of the transaction, too: a rollback loses the block. To keep it, charge before the
 // transaction writes anything else, and commit the transaction after a refusal.
 //
-// A d of 0 sets no penalty. If d is below a microsecond and neither 0 nor UntilEmpty, those five
+// A d of 0 sets no penalty. If d is below a microsecond and neither 0 nor UntilEmpty, those six
 // methods return [ErrInvalidLimit]. A refusal that sets a block is a write and costs as much as an
 // accepted call.
 func (l *Limiter) WithPenalty(d time.Duration) *Limiter {
@@ -421,7 +436,7 @@ func (l *Limiter) Prune(ctx context.Context) (int64, error) { return l.kept().Pr
 // the caller passed. The State is written to *st, because each return of a State is a copy.
 func (l *Limiter) fill(ctx context.Context, st *State, op *store.Op, least float64) error {
 	switch {
-	case l.shadow != nil && (op.Mode == store.IfFits || op.Mode == store.Ask):
+	case l.shadow != nil && (op.Mode == store.IfFits || op.Mode == store.Ask || op.Mode == store.UpTo):
 		return l.fillShadow(ctx, st, op, least)
 	case isSpecial(&op.Limit):
 		return l.fillSpecial(ctx, st, op, least)
@@ -446,7 +461,7 @@ func (l *Limiter) prepare(op *store.Op, least float64) error {
 			ErrInvalidAmount, least)
 	}
 	op.Key = l.key(op.Key)
-	if op.Mode < store.Always {
+	if op.Mode < store.Always || op.Mode == store.UpTo {
 		op.BlockFor = l.penalty
 	}
 	err := op.Validate()

@@ -16,7 +16,7 @@ var (
 		"use a Shaper of a Limiter without Shadow", errors.ErrUnsupported)
 )
 
-// fillShadow is fill for a TryFillup, a Hold and a question of a Limiter with Shadow.
+// fillShadow is fill for a TryFillup, a TakeUpTo, a Hold and a question of a Limiter with Shadow.
 func (l *Limiter) fillShadow(ctx context.Context, st *State, op *store.Op, least float64) error {
 	switch {
 	case op.Hold != 0:
@@ -27,6 +27,12 @@ func (l *Limiter) fillShadow(ctx context.Context, st *State, op *store.Op, least
 	f := Fill{Bucket: op.Bucket, Amount: op.Amount, AskOnly: op.Mode == store.Ask}
 	states := make([]State, 1)
 	err := l.enforced().fill(shadow.Context(ctx), &states[0], op, least)
+	if op.Mode == store.UpTo {
+		if st := &states[0]; st.Taken < op.Amount && st.Accepted { // the limit cuts the amount
+			st.RetryAfter = st.When(op.Amount - st.Taken)
+		}
+		states[0].Taken = op.Amount
+	}
 	if err = l.pass(ctx, []Fill{f}, states, err); err == nil {
 		*st = states[0]
 	}

@@ -40,7 +40,7 @@ func (l *Limiter) fillSpecial(ctx context.Context, st *State, op *store.Op, leas
 // validSpecial prepares an operation under Nobody or Unlimited, as prepare does for others.
 func (l *Limiter) validSpecial(ctx context.Context, op *store.Op, least float64) error {
 	limit := op.Limit
-	if op.Mode < store.Always || op.Mode == store.Ask {
+	if op.Mode < store.Always || op.Mode == store.Ask || op.Mode == store.UpTo {
 		op.Limit = Limit{LeakRate: 1} // no amount is too small beside a capacity of 0
 	}
 	err := l.prepare(op, least)
@@ -58,6 +58,9 @@ func answer(op *store.Op) (st State) {
 	st.Accepted = op.Limit == Unlimited || n == 0
 	setSpecialCapacity(&st, op.Limit)
 	if st.Accepted {
+		if op.Mode == store.UpTo {
+			st.Taken = op.Amount
+		}
 		return st
 	}
 	st.RetryAfter = Never

@@ -50,10 +50,11 @@ func (s *Store) Fill(ctx context.Context, op store.Op) (store.State, error) {
 	if err := s.check(ctx); err != nil {
 		return store.State{}, store.Wrap(backend, "fill", err)
 	}
-	idle := op.Mode > store.Always || op.Amount == 0 && op.Hold == 0
+	refuses := op.Mode == store.IfFits || op.Mode == store.UpTo
+	idle := op.Mode > store.Always && !refuses || op.Amount == 0 && op.Hold == 0
 	hash := maphash.String(s.seed, op.Key)
 	refused := &s.refused[hash%uint64(len(s.refused))]
-	refusable := op.Mode == store.IfFits && op.BlockFor == 0
+	refusable := refuses && op.BlockFor == 0
 	if idle || refusable && refused.Load() {
 		if st, ok, err := s.ask(&op); ok || err != nil {
 			return st, store.Wrap(backend, "fill", err)

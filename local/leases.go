@@ -155,7 +155,7 @@ func (l *leases) bypassed(op *store.Op, st *store.State, err error) {
 	switch {
 	case a == nil, op.Mode == store.Ask:
 	case op.BlockFor != 0 && (refused || op.Mode == store.Block),
-		op.Amount > 0 && op.Mode != store.IfFits && (refused || st.Level+st.Held > st.Capacity):
+		op.Amount > 0 && op.Mode != store.IfFits && op.Mode != store.UpTo && (refused || st.Level+st.Held > st.Capacity):
 		as.drop(a)
 	case op.Mode == store.Unblock, op.Amount < 0, op.Hold < 0:
 		a.mu.Lock()

@@ -75,9 +75,9 @@ func (r *refusals) Fill(ctx context.Context, op store.Op) (st store.State, err e
 	switch {
 	case op.Mode == store.Block:
 		return r.observe(ctx, &op, cs, h)
-	case op.Mode != store.Ask && (op.Amount < 0 || op.Hold < 0), op.Mode == store.Unblock, op.Limit == (store.Limit{}):
+	case op.Mode != store.Ask && (op.Amount < 0 || op.Hold < 0), op.Mode > store.Block, op.Limit == (store.Limit{}):
 		st, err = r.Store.Fill(ctx, op)
-		cs.forget(h, op.Key) // op may have made room, also if its outcome is unknown
+		cs.forget(h, op.Key) // op may have made room, or taken an unknown amount, also if its outcome is unknown
 		return st, err
 	}
 	if refusable(&op) {

@@ -34,7 +34,7 @@ type shared struct {
 // shareable reports whether a shared bucket may decide op. A hold, a slot or a turn belongs to one
 // owner, and a block to one key.
 func shareable(op *store.Op) bool {
-	return (op.Mode == store.IfFits || op.Mode == store.Clamp || op.Mode == store.Ask) &&
+	return (op.Mode <= store.Clamp || op.Mode == store.Ask || op.Mode == store.UpTo) &&
 		op.Amount >= 0 && op.Hold == 0 && !op.Turn && op.CeilingAt.IsZero()
 }
 

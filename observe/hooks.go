@@ -58,7 +58,7 @@ type Call struct {
 type Decision struct {
 	Key    string // the key in the form of Options.Key; empty if Options.Key is nil
 	Mode   store.Mode
-	Amount float64 // units; a negative amount takes units out
+	Amount float64 // units; a negative amount takes units out; of a TakeUpTo those that went in, or the least
 	Hold   float64 // units; the change of the held units
 	// State is the answer of the store. Its RetryAfter is the wait after a refusal, also if
 	// Shadowed spared the caller the wait.

@@ -105,10 +105,16 @@ func (s *observer) decided(ctx context.Context, op *store.Op, st store.State, ac
 		if s.hooks.Decision == nil {
 			return
 		}
+		amount := op.Amount
+		if op.Mode == store.UpTo {
+			if amount = op.Least; accepted {
+				amount = st.Taken
+			}
+		}
 		s.hooks.Decision(ctx, Decision{
-			Key: s.key(op.Key), Mode: op.Mode, Amount: op.Amount, Hold: op.Hold,
+			Key: s.key(op.Key), Mode: op.Mode, Amount: amount, Hold: op.Hold,
 			State: st, Accepted: accepted, Operations: operations,
-			Shadowed: op.Mode == store.IfFits && !accepted && shadow.In(ctx),
+			Shadowed: (op.Mode == store.IfFits || op.Mode == store.UpTo) && !accepted && shadow.In(ctx),
 		})
 	}
 }

@@ -197,11 +197,15 @@ func newAsked(txns []store.Txn) asked {
 		for j := range txn {
 			op := &txn[j]
 			drain := drains(txn)
-			plain := (op.Mode == store.IfFits || op.Mode == store.Ask) && op.Amount >= 0 && op.Hold >= 0
+			plain := (op.Mode == store.IfFits || op.Mode == store.Ask || op.Mode == store.UpTo) && op.Amount >= 0 && op.Hold >= 0
+			least := op.Amount + op.Hold
+			if op.Mode == store.UpTo {
+				least = op.Least
+			}
 			before, again := drained[op.Key]
 			mixed[op.Key] = mixed[op.Key] || !plain && !drain || again && before != drain
 			drained[op.Key] = drain
-			need := pgtype.Float8{Float64: op.Amount + op.Hold, Valid: op.Amount+op.Hold != 0}
+			need := pgtype.Float8{Float64: least, Valid: least != 0}
 			rate := pgtype.Float8{Float64: op.LeakRate, Valid: op.BlockFor == 0}
 			capacity := op.Capacity
 			if op.Ceiling != 0 { // one that sinks refuses more than this, but never less

@@ -175,7 +175,7 @@ func (s *Store) Fill(ctx context.Context, op store.Op) (store.State, error) {
 		return store.State{}, s.run.Wrap("fill", err)
 	}
 	switch {
-	case op.Mode > store.Unblock:
+	case op.Mode > store.UpTo:
 		return store.State{}, s.run.Wrap("fill", errors.ErrUnsupported)
 	case op.Mode == store.Unblock, op.Mode <= store.Always && op.Amount == 0 && op.Hold == 0:
 		return s.fillIdle(ctx, op)

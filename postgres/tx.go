@@ -61,7 +61,7 @@ func (t *txStore) Fill(ctx context.Context, op store.Op) (store.State, error) {
 // the locked row decides.
 func (t *txStore) fill(ctx context.Context, op store.Op) ([]store.Result, error) {
 	switch {
-	case op.Mode > store.Unblock:
+	case op.Mode > store.UpTo:
 		return []store.Result{{Err: errors.ErrUnsupported}}, nil
 	case op.Mode == store.Ask:
 		return t.s.askIn(ctx, t.tx, []store.Txn{{op}})

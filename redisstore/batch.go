@@ -29,7 +29,7 @@ type fillRequest = combine.Request[request, answer]
 
 // Modes beside those of package store.
 const (
-	modeRead store.Mode = iota + store.Unblock + 1
+	modeRead store.Mode = iota + store.UpTo + 1
 	modeDelete
 	modePrune
 )
@@ -187,7 +187,7 @@ func appendOp(in []byte, op *store.Op) []byte {
 	for _, f := range [...]struct {
 		name string
 		v    float64
-	}{{"amount", op.Amount}, {"hold", op.Hold}, {"ceiling", op.Ceiling}, {"block", block}} {
+	}{{"amount", op.Amount}, {"least", op.Least}, {"hold", op.Hold}, {"ceiling", op.Ceiling}, {"block", block}} {
 		if f.v != 0 {
 			in = number(in, f.name, f.v)
 		}

@@ -8,7 +8,7 @@
 --   txns    the transactions: an operation each, or an array of several
 -- An operation has key (a number; without it, that of the transaction), limit (a text; '' is the
 -- limit last written), capacity, rate (without these three, those of the operation before), mode
--- (without it, iffits), amount, hold, ceiling, since (the time of the ceiling), block (microseconds,
+-- (without it, iffits), amount, least (in mode upto, which iffits with this field is), hold, ceiling, since (the time of the ceiling), block (microseconds,
 -- or -1: until the bucket is empty) and times: how often to carry it out, until it is refused. What
 -- is absent is 0.
 -- The answer is the clock, and for each key the text that was there, or an error, or an array of the
@@ -154,6 +154,13 @@ local function fill(o)
     rim = o.ceiling - (o.since and rate * (max(0, now - o.since) / 1000000) or 0)
   end
   local before = max(0, r.level - was.rate * ((now - r.at) / 1000000))
+  if o.least then -- Record.upTo
+    local n = min(amount, math.floor(rim - (before + r.held)))
+    if before + r.held + n > rim then
+      n = n - 1
+    end
+    amount = max(n, o.least)
+  end
   local after, room = max(0, before + amount), before + r.held + (amount + hold) <= rim
   if amount > 0 and after == before then -- an amount never goes in for nothing
     after = before + before * (2 ^ -53 + 2 ^ -105) -- the next double
@@ -201,7 +208,7 @@ for n = 1, #txns do
       if went ~= nil then
         went = fill(o)
       end
-      local sum, l = (sums[o.key] or 0) + ((o.amount or 0) + (o.hold or 0)), limits[o.limit]
+      local sum, l = (sums[o.key] or 0) + ((o.least or o.amount or 0) + (o.hold or 0)), limits[o.limit]
       sums[o.key], asks, never = sum, asks or o.mode == 'ask', never or l and sum > max(l.capacity, o.ceiling or 0)
       refused[o] = went == false and (not o.mode or o.mode == 'ask') or nil
     end

@@ -38,7 +38,7 @@ func (s *Store) Fill(ctx context.Context, op store.Op) (store.State, error) {
 	if err := s.ready(ctx); err != nil {
 		return store.State{}, wrap("fill", err)
 	}
-	if op.Mode > store.Unblock {
+	if op.Mode > store.UpTo {
 		return store.State{}, wrap("fill", errors.ErrUnsupported)
 	}
 	n, err := s.nodeOf(op.Key)
@@ -97,7 +97,7 @@ func (s *Store) Apply(ctx context.Context, txns ...store.Txn) ([]store.Result, e
 // takes returns the reason why the store cannot decide a transaction, or nil.
 func (s *Store) takes(txn store.Txn) error {
 	for i := range txn {
-		if txn[i].Mode > store.Unblock {
+		if txn[i].Mode > store.UpTo {
 			return errors.ErrUnsupported
 		}
 		if s.cluster != nil && s.slotOf(txn[i].Key) != s.slotOf(txn[0].Key) {

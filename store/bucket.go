@@ -88,6 +88,8 @@ type State struct {
 	LeakRate float64
 	// Spilled is the number of units that a Fillup lost because they exceeded the capacity.
 	Spilled float64
+	// Taken is the number of units that a TakeUpTo put in.
+	Taken float64
 	// Drained is the number of units that a Drain took out of the level.
 	Drained float64
 	// RetryAfter is the wait on the store's clock until the amount fits, if it was not accepted

@@ -54,7 +54,7 @@ func NewRecord(clock int64) Record { return Record{Time: clock} }
 //
 // An op with another leak rate than the one last written ends the time at the old rate: the
 // record gets the level at now, the time now and the limit of op. It does so also if op is refused
-// in mode IfFits, unless it exceeds the capacity and the ceiling and so is refused for ever. The next refusal at
+// in mode IfFits or UpTo, unless it exceeds the capacity and the ceiling and so is refused for ever. The next refusal at
 // the same rate changes nothing.
 //
 // While a block lasts, a refused op changes nothing: it neither prolongs the block nor ends the
@@ -78,6 +78,8 @@ func NewRecord(clock int64) Record { return Record{Time: clock} }
 // duration of a block stay.
 //
 // In the other modes, an op with neither Amount nor Hold is accepted and changes nothing.
+//
+// Mode [UpTo] is mode IfFits with the largest amount that fits, or with Least if that does not fit.
 //
 // The modes [Ask], [Block] and [Unblock] put nothing in. Ask never changes the record. Block and
 // Unblock change BlockedUntil, and a Time that is more than maxSkew ahead. Block may prolong a block
@@ -178,9 +180,11 @@ func (r *Record) fillAsWritten(st *State, op *Op, clock int64, maxSkew time.Dura
 	return 0, nil
 }
 
-// special is Fill for the modes that put nothing in.
+// special is Fill for the modes behind Always.
 func (r *Record) special(op *Op, clock int64, maxSkew time.Duration) (st State, effect Effect, err error) {
 	switch op.Mode {
+	case UpTo:
+		return r.upTo(op, clock, maxSkew)
 	case Ask:
 		trial, try := *r, *op
 		try.Mode = IfFits
@@ -230,6 +234,10 @@ func (r Record) State(limit Limit, clock int64, maxSkew time.Duration) State {
 // is the bucket as the refusal left it, or as it was before. Refusal is for wrappers, and for
 // backends that decide elsewhere than in [Record.Fill].
 func (r Record) Refusal(op *Op, clock int64, maxSkew time.Duration) State {
+	if op.Mode == UpTo {
+		least := op.least()
+		op = &least
+	}
 	r.unskew(clock, maxSkew)
 	st := r.State(op.Limit, clock, maxSkew)
 	if now := max(r.Time, clock); !r.blocked(now) {

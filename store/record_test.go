@@ -114,7 +114,7 @@ func TestFillErrors(t *testing.T) {
 		{"more units than are held", Op{Bucket: limit.For("k"), Hold: -2, Mode: Always}, ErrNotHeld},
 		{
 			"an unknown mode is an error",
-			Op{Bucket: limit.For("k"), Amount: 1, Mode: Unblock + 1},
+			Op{Bucket: limit.For("k"), Amount: 1, Mode: UpTo + 1},
 			errors.ErrUnsupported,
 		},
 		{

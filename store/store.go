@@ -89,6 +89,10 @@ const (
 	// Limit if the State should be by that limit; a zero Limit stands for the limit last written.
 	// It is always accepted. It writes nothing if the bucket has no block or does not exist.
 	Unblock
+	// UpTo puts in the largest whole number of units from Least to Amount that fits, or none if
+	// Least does not fit: TakeUpTo. State.Taken is the number. Least and Amount are whole numbers. The
+	// operation has no hold and no ceiling, and no other operation of a transaction has its key.
+	UpTo
 )
 
 // UntilEmpty as the BlockFor of an [Op] blocks the bucket until its level has leaked.
@@ -103,6 +107,9 @@ type Op struct {
 	// Amount is the number of units to put in. In modes IfFits, Ask and Always it may be
 	// negative: it then takes units out, down to a level of zero.
 	Amount float64
+	// Least is the smallest number of units that an operation of mode UpTo puts in, from 1 on. It is
+	// 0 in the other modes.
+	Least float64
 	// Hold is the change of the held units, which take up room and do not leak. In mode Always
 	// it may be negative. Taking back more units than are held is [ErrNotHeld].
 	Hold float64
@@ -133,7 +140,7 @@ type Txn []Op
 
 // Result is the outcome of a transaction.
 type Result struct {
-	// Accepted reports whether the transaction went in: no IfFits operation of it was refused.
+	// Accepted reports whether the transaction went in: no operation of it was refused.
 	Accepted bool
 	// States has one element per operation. After a refusal no state is Accepted, each reports
 	// the bucket as the refusal left it, and only the operations that were refused have a

@@ -9,7 +9,7 @@ import (
 // recs[i] is the record of txn[i], and operations on one key share one record. The backend
 // stores each record of which an element of effects contains [Write].
 //
-// Operations of mode [Ask] count as those of mode IfFits in the decision, so amounts on one key add
+// A key of an operation of mode [UpTo] occurs once. Operations of mode [Ask] count as those of mode IfFits in the decision, so amounts on one key add
 // up. If the transaction is accepted, only the other operations go in. A transaction that only asks
 // changes no record.
 //
@@ -68,7 +68,7 @@ func fillAll(txn Txn, recs []*Record, clock int64, maxSkew time.Duration) (res R
 		if res.States[i], effects[i], res.Err = recs[i].Fill(&op, clock, maxSkew); res.Err != nil {
 			return res, effects
 		}
-		res.Accepted = res.Accepted && (op.Mode != IfFits || res.States[i].Accepted)
+		res.Accepted = res.Accepted && (!op.refusable() || res.States[i].Accepted)
 	}
 	return res, effects
 }
@@ -81,8 +81,8 @@ func refuse(txn Txn, recs []*Record, states []State, effects []Effect, clock int
 	never := false // a bucket cannot take its operations, however long it leaks
 	for i, r := range recs {
 		op := &txn[i]
-		refused[i] = (op.Mode == IfFits || op.Mode == Ask) && !states[i].Accepted
-		sums[r] += op.Amount + op.Hold
+		refused[i] = op.refusable() && !states[i].Accepted
+		sums[r] += op.needs()
 		never = never || sums[r] > op.highest() && op.Limit != Limit{}
 	}
 	for i, r := range recs {

@@ -3,6 +3,7 @@ package store
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -212,6 +213,11 @@ func (o *Op) validateUnits() error {
 	if o.Mode == Clamp && (o.Amount < 0 || o.Hold != 0) {
 		return fmt.Errorf("brim: %w: mode Clamp allows neither a negative amount nor a hold", ErrInvalidAmount)
 	}
+	if o.Mode == UpTo || o.Least != 0 {
+		if err := o.validateUpTo(); err != nil {
+			return err
+		}
+	}
 	if (o.Mode == IfFits || o.Mode == Ask) && o.Hold < 0 {
 		return fmt.Errorf("brim: %w: modes IfFits and Ask do not allow a negative hold; use mode Always",
 			ErrInvalidAmount)
@@ -237,10 +243,24 @@ func (o *Op) validateUnits() error {
 	return nil
 }
 
+// validateUpTo is validateUnits for what mode UpTo demands.
+func (o *Op) validateUpTo() error {
+	switch whole := math.Trunc(o.Least) == o.Least && math.Trunc(o.Amount) == o.Amount; {
+	case o.Mode != UpTo:
+		return fmt.Errorf("brim: %w: Least is set without mode UpTo", ErrInvalidAmount)
+	case o.Hold != 0 || o.Ceiling != 0:
+		return fmt.Errorf("brim: %w: mode UpTo allows neither a hold nor a Ceiling", ErrInvalidAmount)
+	case !(o.Least >= 1 && o.Least <= o.Amount) || !whole:
+		return fmt.Errorf("brim: %w: an amount from %v to %v; both must be whole numbers, the least from 1 to the most",
+			ErrInvalidAmount, o.Least, o.Amount)
+	}
+	return nil
+}
+
 // validateBlock is Validate for the modes Block and Unblock, of an operation whose bucket is valid.
 func (o *Op) validateBlock() error {
 	switch {
-	case o.Amount != 0 || o.Hold != 0:
+	case o.Amount != 0 || o.Hold != 0 || o.Least != 0:
 		return fmt.Errorf("brim: %w: modes Block and Unblock allow neither an amount nor a hold", ErrInvalidAmount)
 	case o.Ceiling != 0 || !o.CeilingAt.IsZero():
 		return fmt.Errorf("brim: %w: modes Block and Unblock do not allow a Ceiling", ErrInvalidLimit)
@@ -253,9 +273,9 @@ func (o *Op) validateBlock() error {
 	return nil
 }
 
-// Validate returns an error if an operation is invalid, if one key occurs with two limits, or if
-// operations of mode [Ask] stand beside others than those of mode IfFits, or ask about a negative
-// amount beside these.
+// Validate returns an error if an operation is invalid, if one key occurs with two limits or beside an
+// operation of mode [UpTo], or if operations of mode [Ask] stand beside others than those of modes IfFits and UpTo, or ask about
+// a negative amount beside these.
 func (t Txn) Validate() error {
 	for i := range t {
 		if err := t[i].Validate(); err != nil {
@@ -266,11 +286,18 @@ func (t Txn) Validate() error {
 		return nil
 	}
 	limits := make(map[string]Limit, len(t))
+	upTo := slices.ContainsFunc(t, func(op Op) bool { return op.Mode == UpTo })
 	asks := t.asksSome()
 	for i := range t {
-		if asks && t[i].Mode != Ask && t[i].Mode != IfFits {
+		if asks && !t[i].refusable() {
 			return fmt.Errorf("brim: %w: a transaction has mode Ask beside a mode that cannot be refused; "+
-				"use modes Ask and IfFits alone", ErrInvalidAmount)
+				"use modes Ask, IfFits and UpTo alone", ErrInvalidAmount)
+		}
+		if upTo && slices.ContainsFunc(t[:i], func(op Op) bool {
+			return op.Key == t[i].Key && (op.Mode == UpTo || t[i].Mode == UpTo)
+		}) {
+			return fmt.Errorf("brim: %w: a key occurs beside an operation of mode UpTo, which leaves nothing for "+
+				"the other; name the key once", ErrInvalidAmount)
 		}
 		if asks && t[i].Mode == Ask && t[i].Amount < 0 && !t.Asks() {
 			return fmt.Errorf("brim: %w: a transaction asks about taking units out, beside operations that "+

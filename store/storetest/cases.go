@@ -139,7 +139,7 @@ func (r *runner) check(call string, limit store.Limit, got store.State, err erro
 	}
 	full := store.State{
 		Level: want.level, Held: want.held, Capacity: limit.Capacity, LeakRate: limit.LeakRate, Spilled: want.spilled,
-		Drained: want.drained, RetryAfter: want.retry, At: r.clock.now().Add(want.ahead), Accepted: want.accepted, Full: want.full,
+		Taken: want.taken, Drained: want.drained, RetryAfter: want.retry, At: r.clock.now().Add(want.ahead), Accepted: want.accepted, Full: want.full,
 		Estimate: got.Estimate,
 	}
 	if want.blocked != 0 {

@@ -123,6 +123,28 @@ var fillCases = []testCase{
 		},
 	},
 	{
+		name: "part of an amount", c: 10, r: 1,
+		why: "UpTo puts in the largest whole number that fits, and nothing where the least does not fit: the wait is " +
+			"until the least fits, whatever the most",
+		steps: []step{
+			upTo(1, 4).ok(4).gave(4), upTo(2, 9).full(10).gave(6), upTo(1, 1<<53).no(10, time.Second),
+			upTo(3, 5).after(2500*time.Millisecond).no(7.5, 500*time.Millisecond), upTo(2, 5).ok(9.5).gave(2),
+			upTo(11, 12).no(9.5, never), hold(1).after(1500*time.Millisecond).ok(8).held(1), upTo(1, 3).full(9).held(1).gave(1),
+			upTo(10, 20).no(9, never).held(1), upTo(1, 4).on("b").ok(4).gave(4), upTo(1, 9).on("b").limit(10, 2).full(10).gave(6),
+			upTo(1, 1<<53).limit(1<<53, 1).on("c").full(1 << 53).gave(1 << 53),
+		},
+	},
+	{
+		name: "a part that does not fit", c: 10, r: 1,
+		why: "a refusal of UpTo ends the time at an old rate and sets a penalty as one of IfFits does, by the least",
+		steps: []step{
+			try(8).ok(8), upTo(3, 4).limit(10, 2).no(8, 500*time.Millisecond).mends(), readLast().limit(10, 2).is(8),
+			upTo(11, 12).no(8, never), readLast().limit(10, 2).is(8),
+			upTo(3, 4).limit(10, 2).penalty(time.Minute).no(8, time.Minute).blocked(time.Minute),
+			upTo(1, 2).after(time.Second).limit(10, 2).no(6, 59*time.Second).blocked(59 * time.Second),
+		},
+	},
+	{
 		name: "ceiling", c: 10, r: 1,
 		why: "a ceiling takes the place of the capacity for its own call: the wait is for room under it, and it is not stored",
 		steps: []step{
@@ -174,6 +196,17 @@ var txnCases = []testCase{
 			apply(try(3), release(3).on("b")).fails(store.ErrNotHeld), rows("b"),
 			apply(try(3).ok(3), release(1).on("b").ok(0).held(1)),
 			apply(hold(1).ok(3).held(1), capture(1, 2).ok(5), hold(2).on("b").ok(0).held(3), release(3).on("b").ok(0)),
+		},
+	},
+	{
+		name: "part of an amount in a transaction", c: 10, r: 1,
+		why: "the operations go in together or not at all, and only the least has to fit",
+		steps: []step{
+			try(7).ok(7), apply(try(2).on("b").ok(2), upTo(1, 5).full(10).gave(3)),
+			refuse(upTo(1, 5).on("b").is(2), try(1).no(10, time.Second)),
+			refuse(ask(3).on("b").is(2), upTo(2, 5).no(10, 2*time.Second)),
+			apply(ask(8).on("b").ok(2), upTo(1, 5).after(0).on("c").ok(5).gave(5)),
+			upTo(1, 4).after(2 * time.Second).full(10).gave(2),
 		},
 	},
 	{

@@ -295,7 +295,7 @@ func (s *suite) unsupported(t *testing.T) {
 	st := s.real(t)
 	b := store.Limit{Capacity: 10}.For("b")
 	var ops []store.Op
-	for _, mode := range []store.Mode{store.Unblock + 1, 100, 255} {
+	for _, mode := range []store.Mode{store.UpTo + 1, 100, 255} {
 		ops = append(ops, store.Op{Bucket: b, Amount: 1, Mode: mode}, store.Op{Bucket: b, Hold: 1, Mode: mode},
 			store.Op{Bucket: b, Mode: mode})
 	}
@@ -312,6 +312,7 @@ func (s *suite) unsupported(t *testing.T) {
 		{Amount: 11, BlockFor: store.UntilEmpty},
 		{BlockFor: time.Hour, Mode: store.Block},
 		{Mode: store.Unblock},
+		{Amount: 2, Least: 1, Mode: store.UpTo},
 	} {
 		if op.Bucket = b; !s.supports(op) {
 			ops = append(ops, op)

@@ -54,6 +54,7 @@ type decision struct {
 	kept             bool // a block lasted: a call that is not accepted neither sets another nor ends an old rate
 	notHeld          bool
 	spilled, drained num
+	taken            float64
 	wrote            bool
 }
 
@@ -120,6 +121,33 @@ func rim(op store.Op, now int64) num {
 		ceiling = ceiling.sub(perMicro(op.LeakRate).times(max(0, now-op.CeilingAt.UnixMicro())))
 	}
 	return ceiling
+}
+
+// upTo returns the operation in mode IfFits that an operation of mode UpTo comes to at clock. Its amount
+// is the largest whole number of units that fits, or the least. Taken is the store's amount, or 0. It
+// holds where it is a unit off and within rounding.
+func (b Bucket) upTo(op store.Op, clock int64, taken, rounding float64) store.Op {
+	seen, _ := b.believed(clock)
+	now := max(seen.time, clock)
+	// All numbers below are whole, so the search compares exact numbers alone.
+	lo, hi := op.Least, op.Amount+1
+	over := func(n float64) num {
+		return seen.leaked(now).add(b.held).add(quanta(n)).sub(quanta(op.Capacity))
+	}
+	for hi-lo > 1 {
+		if mid := lo + math.Floor((hi-lo)/2); over(mid).sign() <= 0 {
+			lo = mid
+		} else {
+			hi = mid
+		}
+	}
+	switch {
+	case taken == lo+1 && taken <= op.Amount && over(taken).units() <= rounding,
+		taken == lo-1 && taken >= op.Least && over(lo).units() >= -rounding:
+		lo = taken
+	}
+	op.Mode, op.Amount, op.Least = store.IfFits, lo, 0
+	return op
 }
 
 // decide decides op on b at clock, and returns the bucket afterwards. Open decides if rounding
@@ -290,7 +318,7 @@ func (m Model) state(op store.Op, b Bucket, d decision, clock int64, got *store.
 	now := max(seen.time, clock)
 	level := seen.leaked(now)
 	st := store.State{
-		Level: level.units(), Held: b.held.units(), Spilled: d.spilled.units(), Drained: d.drained.units(),
+		Level: level.units(), Held: b.held.units(), Spilled: d.spilled.units(), Taken: d.taken, Drained: d.drained.units(),
 		Capacity: op.Capacity, LeakRate: op.LeakRate, At: time.UnixMicro(now), Accepted: d.accepted, Full: d.full,
 	}
 	if seen.until > now {

@@ -86,16 +86,16 @@ func (m Model) apply(txn store.Txn, clock int64, got *store.Result, lone bool) (
 
 func asks(op store.Op) bool { return op.Mode == store.Ask }
 
-// tried returns the operations of a transaction as the decision takes them: those that ask must fit
-// as well.
+// tried returns the operations of a transaction as they must fit: those that ask as well, and of
+// those of mode UpTo the least.
 func tried(txn store.Txn) store.Txn {
-	if !slices.ContainsFunc(txn, asks) {
-		return txn
-	}
 	try := slices.Clone(txn)
 	for i := range try {
-		if asks(try[i]) {
+		switch try[i].Mode {
+		case store.Ask:
 			try[i].Mode = store.IfFits
+		case store.UpTo:
+			try[i].Mode, try[i].Amount, try[i].Least = store.IfFits, try[i].Least, 0
 		}
 	}
 	return try
@@ -106,7 +106,14 @@ func tried(txn store.Txn) store.Txn {
 func (t *transaction) try() (notHeld bool) {
 	t.restore()
 	for i, op := range tried(t.txn) {
+		upTo := t.txn[i].Mode == store.UpTo
+		if upTo {
+			op = t.upTo(i)
+		}
 		b, d := t.now[op.Key].decide(op, t.clock, t.open(i, op))
+		if upTo && d.accepted {
+			d.taken = op.Amount
+		}
 		if d.notHeld {
 			return true
 		}
@@ -122,6 +129,17 @@ func (t *transaction) try() (notHeld bool) {
 		t.set(i, b, d)
 	}
 	return false
+}
+
+// upTo returns the operation in mode IfFits that an operation of mode UpTo comes to. Where rounding
+// decides about the amount, it follows the store's answer.
+func (t *transaction) upTo(i int) store.Op {
+	op := t.txn[i]
+	b, taken, rounding := t.now[op.Key], 0.0, 0.0
+	if t.got != nil && len(t.got.States) == len(t.txn) && t.Rounds {
+		taken, rounding = t.got.States[i].Taken, t.tolerance(b, op)
+	}
+	return b.upTo(op, t.clock, taken, rounding)
 }
 
 // restore begins with the buckets before the transaction.
@@ -141,10 +159,16 @@ func (t *transaction) set(i int, b Bucket, d decision) {
 func (t *transaction) accept() {
 	t.restore()
 	for i, op := range t.txn {
-		if !asks(op) {
-			b, d := t.now[op.Key].decide(op, t.clock, func(num) (bool, bool) { return true, false })
-			t.set(i, b, d)
+		if asks(op) {
+			continue
 		}
+		taken := t.each[i].taken
+		if op.Mode == store.UpTo { // no other operation has its key
+			op.Mode, op.Amount = store.IfFits, taken
+		}
+		b, d := t.now[op.Key].decide(op, t.clock, func(num) (bool, bool) { return true, false })
+		d.taken = taken
+		t.set(i, b, d)
 	}
 	for i, op := range t.txn {
 		if asks(op) {
@@ -160,6 +184,9 @@ func (t *transaction) refuse() {
 	sums := make(map[string]float64)
 	never := false
 	for _, op := range t.txn {
+		if op.Mode == store.UpTo {
+			op.Amount = op.Least
+		}
 		sums[op.Key] += op.Amount + op.Hold
 		never = never || op.Limit != (store.Limit{}) && sums[op.Key] > max(op.Capacity, op.Ceiling)
 	}
@@ -204,7 +231,7 @@ func (t *transaction) open(i int, op store.Op) func(num) (bool, bool) {
 	if !t.Rounds || t.got == nil {
 		return exactly
 	}
-	tolerance := b.slack + t.Slack + 4*ulp(op.Capacity, op.Amount, op.Hold, b.level.units(), b.held.units())
+	tolerance := t.tolerance(b, op)
 	return func(over num) (fits, sure bool) {
 		switch {
 		case math.Abs(over.units()) > tolerance || t.got.Err != nil && !errors.Is(t.got.Err, store.ErrNotHeld):
@@ -224,6 +251,11 @@ func (t *transaction) open(i int, op store.Op) func(num) (bool, bool) {
 	}
 }
 
+// tolerance returns the units by which rounding can change a decision.
+func (t *transaction) tolerance(b Bucket, op store.Op) float64 {
+	return b.slack + t.Slack + 4*ulp(op.Capacity, op.Amount, op.Hold, b.level.units(), b.held.units())
+}
+
 // exactly never lets rounding decide.
 func exactly(num) (fits, sure bool) { return false, true }
 
@@ -231,8 +263,8 @@ func exactly(num) (fits, sure bool) { return false, true }
 // must fit together, and 2 microseconds earlier they must not. That of an operation that was not
 // refused is 0.
 func (t *transaction) waits(i int) error {
-	op, d, wait := t.txn[i], t.each[i], t.got.States[i].RetryAfter
-	ops := t.txn[i : i+1]
+	op, d, wait := tried(t.txn)[i], t.each[i], t.got.States[i].RetryAfter
+	ops := store.Txn{op}
 	waits := !d.accepted
 	if refused := !t.got.Accepted && !t.lone; refused {
 		waits, ops = d.refused, nil

@@ -155,6 +155,9 @@ func (d *driver) op(t *rapid.T, limits map[string]store.Limit) store.Op {
 		// A caller takes back the units that it put in.
 		op.Amount, op.Ceiling = -n, d.in.amount(extra*8+1)
 		op.CeilingAt = d.clock.now().Add(-time.Duration(extra) * d.in.step)
+	case 15:
+		op.Mode, op.Least = store.UpTo, float64(1+extra)
+		op.Amount = op.Least + float64(drawSize.Draw(t, "more"))
 	case 20:
 		op.Mode, op.BlockFor = store.Block, time.Duration(1+extra)*16*d.in.step
 		if extra == 8 && op.LeakRate > 0 && !d.in.inexact {
@@ -290,6 +293,9 @@ func (d *driver) apply(t *rapid.T) {
 					op = question(op) // the first goes in, so the transaction is no question
 				}
 			}
+			if append(txn, op).Validate() != nil {
+				continue // the key of an operation of mode UpTo comes again
+			}
 			if op.Limit != (store.Limit{}) {
 				limits[op.Key] = op.Limit
 			}
@@ -398,6 +404,9 @@ func (d *driver) maintain(t *rapid.T) {
 func question(op store.Op) store.Op {
 	if op.Mode != store.IfFits {
 		op.Amount, op.Hold = math.Abs(op.Amount), max(0, op.Hold)
+	}
+	if op.Mode == store.UpTo {
+		op.Amount, op.Least = op.Least, 0
 	}
 	op.Mode, op.BlockFor = store.Ask, 0
 	return op

@@ -52,7 +52,7 @@ type want struct {
 	retry                time.Duration
 	blocked              time.Duration // from At to BlockedUntil; 0 if not blocked
 	ahead                time.Duration // from the clock to At
-	drained              float64
+	drained, taken       float64
 	err                  error
 }
 
@@ -70,6 +70,12 @@ func capture(held, used float64) step {
 }
 func release(n float64) step { return fill(store.Always, 0, -n) }
 func ask(n float64) step     { return fill(store.Ask, n, 0) }
+
+func upTo(least, most float64) step {
+	s := fill(store.UpTo, most, 0)
+	s.op.Least = least
+	return s
+}
 
 func block(d time.Duration) step { return fill(store.Block, 0, 0).penalty(d) }
 
@@ -123,6 +129,7 @@ func (s step) spill(level, spilled float64, retry time.Duration) step {
 }
 
 func (s step) took(n float64) step          { s.want.drained = n; return s }
+func (s step) gave(n float64) step          { s.want.taken = n; return s }
 func (s step) held(h float64) step          { s.want.held = h; return s }
 func (s step) blocked(d time.Duration) step { s.want.blocked = d; return s }
 func (s step) ahead(d time.Duration) step   { s.want.ahead = d; return s }
