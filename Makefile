@@ -10,7 +10,7 @@ TOOL := $(GO) tool -modfile=$(CURDIR)/internal/tools/go.mod
 # Runs a command with one PostgreSQL for all of its tests.
 PGTEST := $(GO) run ./internal/pgtest/cmd --
 # The modules that users import or install. .ci/tag tags them.
-TAGGED := . observe/otelbrim observe/prombrim grpclimit cmd/brim
+TAGGED := . observe/otelbrim observe/prombrim grpclimit riverlimit cmd/brim
 # The module lab has the dependencies of harnesses, measurements and peers.
 MODULES := $(TAGGED) lab
 # "make cross" builds for these systems.

@@ -23,7 +23,7 @@ import (
 const rootPath = "github.com/brimgo/brim"
 
 // tagged are the modules that users import or install, the root first.
-var tagged = []string{".", "observe/otelbrim", "observe/prombrim", "grpclimit", "cmd/brim"}
+var tagged = []string{".", "observe/otelbrim", "observe/prombrim", "grpclimit", "riverlimit", "cmd/brim"}
 
 // root is the directory of the checkout.
 func root(t *testing.T) string {
