@@ -77,6 +77,7 @@ type named struct {
 var subjects = []named{
 	{"memory", inMemory, "an empty bucket leaves nothing behind"},
 	{"bolt", inFile, "the file uses the pages of pruned buckets again"},
+	{"bolt with SyncEvery", lazily, "the file uses the pages of pruned buckets again, and each sync ends"},
 	{"postgres", inPostgres, "a vacuumed table puts new rows where the pruned rows were"},
 	{"redis", inRedis, "the server's memory takes new buckets where the pruned ones were"},
 	{"lease", leased, "allotments end"},

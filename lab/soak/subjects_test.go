@@ -94,9 +94,16 @@ func refusalsOver(t *testing.T, below store.Store) store.Store {
 // fileStep is the number of bytes by which package bolt grows a file beyond its first mebibyte.
 const fileStep = 1 << 20
 
-func inFile(t *testing.T, _ *work) *subject {
+func inFile(t *testing.T, _ *work) *subject { return fileOf(t, &bolt.Options{MaxSkew: maxSkew}) }
+
+// lazily syncs the journal at an interval.
+func lazily(t *testing.T, _ *work) *subject {
+	return fileOf(t, &bolt.Options{MaxSkew: maxSkew, SyncEvery: 100 * time.Millisecond})
+}
+
+func fileOf(t *testing.T, o *bolt.Options) *subject {
 	path := filepath.Join(t.TempDir(), "limits.db")
-	s, err := bolt.Open(path, &bolt.Options{MaxSkew: maxSkew})
+	s, err := bolt.Open(path, o)
 	if err != nil {
 		t.Fatal(err)
 	}
