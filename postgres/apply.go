@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"time"
 
@@ -53,6 +54,10 @@ func (f *filler) decideLocked(ctx context.Context, reqs []*fillRequest) (stalled
 	return pgrun.Transactions(f.lane, decide)(ctx, reqs)
 }
 
+// mostRepeats is the number of tries to lock the rows of a batch. A try is in vain if another
+// transaction has made or removed a row since the snapshot, which happens a few times at most.
+const mostRepeats = 100
+
 // decideIn locks the rows of all keys that transactions may change, decides, and stores the rows
 // that changed: two round trips. Where all transactions are refused, it locks and stores
 // nothing. It begins and commits a transaction of the lane; where lane is nil, q is the caller's
@@ -61,7 +66,8 @@ func (s *Store) decideIn(
 	ctx context.Context, q pgrun.Queryer, calls [][]store.Txn, lane *pgrun.Lane,
 ) ([]outcome, error) {
 	txns := slices.Concat(calls...)
-	for asked := newAsked(txns); ; asked.needs = make([]pgtype.Float8, len(asked.keys)) {
+	asked := newAsked(txns)
+	for range mostRepeats {
 		w := newWorking(txns)
 		refused, err := s.lock(ctx, q, w, asked, lane)
 		if err != nil {
@@ -85,6 +91,7 @@ func (s *Store) decideIn(
 					return nil, err
 				}
 			}
+			asked.needs = make([]pgtype.Float8, len(asked.keys))
 			continue
 		}
 		if w.skewed > 0 {
@@ -92,6 +99,8 @@ func (s *Store) decideIn(
 		}
 		return outcomes, s.store(ctx, q, w, lane != nil)
 	}
+	return nil, fmt.Errorf("%w: a row can be neither locked nor made; see whether the policies of row security hide it from this user",
+		store.ErrMisconfigured)
 }
 
 // onlyAsks reports whether all of the transactions ask.

@@ -17,10 +17,11 @@ func TestPing(t *testing.T) {
 	role := schema + "_role"
 	execute(t, admin, "CREATE ROLE "+role+" LOGIN")
 	t.Cleanup(func() { execute(t, admin, "DROP OWNED BY "+role+"; DROP ROLE "+role) })
-	ping := func(name string) error {
+	as := func(name string) *postgres.Store {
 		url := strings.Replace(pgtest.URL(t), "postgres@", role+"@", 1)
-		return over(t, pgtest.PoolAt(t, tune(url, "application_name="+name)), postgres.Options{Schema: schema}).Ping(t.Context())
+		return over(t, pgtest.PoolAt(t, tune(url, "application_name="+name)), postgres.Options{Schema: schema})
 	}
+	ping := func(name string) error { return as(name).Ping(t.Context()) }
 	buckets := schema + ".buckets"
 	execute(t, admin, "GRANT USAGE ON SCHEMA "+schema+" TO "+role+"; GRANT SELECT, INSERT, UPDATE, DELETE ON "+buckets+" TO "+role)
 	if err := ping("fit"); err != nil {
@@ -36,12 +37,30 @@ func TestPing(t *testing.T) {
 		{"ALTER ROLE # SET search_path = public, pg_catalog", "ALTER ROLE # RESET search_path", "search_path"},
 		{"ALTER TABLE @ RENAME blocked_until TO until", "ALTER TABLE @ RENAME until TO blocked_until", "42703"},
 		{"ALTER TABLE @ RENAME pre TO before", "ALTER TABLE @ RENAME before TO pre", "42703"},
+		{"ALTER TABLE @ ENABLE ROW LEVEL SECURITY", "ALTER TABLE @ DISABLE ROW LEVEL SECURITY", "42501"},
+		{
+			"ALTER TABLE @ ENABLE ROW LEVEL SECURITY; CREATE POLICY all_rows ON @ USING (true); CREATE POLICY no_update ON @ AS RESTRICTIVE FOR UPDATE USING (false)",
+			"DROP POLICY all_rows ON @; DROP POLICY no_update ON @; ALTER TABLE @ DISABLE ROW LEVEL SECURITY", "row security",
+		},
 		{"ALTER TABLE @ RENAME TO others", "ALTER TABLE " + schema + ".others RENAME TO buckets", "42P01"},
 	} {
 		named := strings.NewReplacer("@", buckets, "#", role)
 		execute(t, admin, named.Replace(c.fault))
 		wantError(t, ping("unfit"), store.ErrMisconfigured, c.says)
+		if c.says == "row security" {
+			s := as("hidden")
+			if _, err := s.Fill(t.Context(), op(steady.For("k"), 1, store.IfFits)); err != nil { // it makes the row
+				t.Fatal(err)
+			}
+			_, err := s.Fill(t.Context(), op(steady.For("k"), 1, store.IfFits))
+			wantError(t, err, store.ErrMisconfigured, c.says)
+			execute(t, admin, "DELETE FROM "+buckets)
+		}
 		execute(t, admin, named.Replace(c.mend))
+	}
+	execute(t, admin, "ALTER TABLE "+buckets+" ENABLE ROW LEVEL SECURITY; CREATE POLICY fit ON "+buckets+" USING (true)")
+	if err := ping("secured"); err != nil {
+		t.Error(err)
 	}
 	s := over(t, admin, postgres.Options{Schema: schema})
 	began := time.Now()

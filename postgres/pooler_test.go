@@ -51,10 +51,11 @@ func TestStatementPooler(t *testing.T) {
 	s := over(t, pgtest.PoolAt(t, tune(pgtest.Pooler(t, "statement", 0), "default_query_exec_mode=exec")), postgres.Options{Schema: schema})
 	b := steady.For("k")
 	for _, call := range []string{"hold", "apply", "block"} {
-		wantError(t, calls(s, b)[call](t.Context()), store.ErrUnavailable, "set pool_mode to transaction")
+		wantError(t, calls(s, b)[call](t.Context()), store.ErrMisconfigured, "set pool_mode to transaction")
 	}
 	err := s.Update(t.Context(), func(in store.Store) error { _, err := in.Fill(t.Context(), op(b, 1, store.Clamp)); return err })
-	wantError(t, err, store.ErrUnavailable, "set pool_mode to transaction")
+	wantError(t, s.Ping(t.Context()), store.ErrMisconfigured, "set pool_mode to transaction")
+	wantError(t, err, store.ErrMisconfigured, "set pool_mode to transaction")
 	direct := over(t, pgtest.Pool(t), postgres.Options{Schema: schema})
 	if st := stateOf(t, direct, b.Key); st.Level != 0 || st.Held != 0 {
 		t.Errorf("refused calls have left %+v", st)

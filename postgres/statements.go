@@ -20,6 +20,7 @@ type statements struct {
 	read                             string
 	insertOne, readOne               string // for one key, planned without QueryByIndex
 	page, prune, pages, shape, bytes string
+	secured                          string
 }
 
 // newStatements renders the statements of a generation. The server keeps a plan for each text. Each
@@ -37,6 +38,7 @@ func newStatements(names pgname.Names, generation int) *statements {
 		lock: text("lock"), lockSkip: render("lock", "{{skip}}", "SKIP LOCKED") + note, write: text("write"), remove: text("delete"),
 		read: text("read"), insertOne: text("insert") + one, readOne: text("read") + one,
 		page: text("page"), prune: text("prune"), pages: text("pages"), shape: text("shape"), bytes: text("bytes"),
+		secured: text("secured"),
 	}
 }
 

@@ -113,12 +113,29 @@ func (k *Check) Table(ctx context.Context, name string, rights []string) (t Tabl
 // Try calls f, which makes decisions in a transaction that is then rolled back, and adds a
 // finding if they fail.
 func (k *Check) Try(ctx context.Context, f func(pgx.Tx) error) error {
-	tx, err := k.Conn.BeginTx(ctx, pgx.TxOptions{BeginQuery: begin})
+	return k.Tried(Try(ctx, k.Conn, f))
+}
+
+// Try calls f, which makes decisions in a transaction that is then rolled back.
+func Try(ctx context.Context, conn *pgx.Conn, f func(pgx.Tx) error) error {
+	tx, err := conn.BeginTx(ctx, pgx.TxOptions{BeginQuery: begin})
 	if err == nil {
 		err = f(tx)
 		_ = tx.Rollback(ctx) // the server rolls back what it gets no answer for
 	}
-	return k.Tried(err)
+	return err
+}
+
+// TrySecured is Try for a user to whom row security applies. Policies that hide rows make decisions
+// wrong.
+func TrySecured(ctx context.Context, conn *pgx.Conn, f func(pgx.Tx) error) error {
+	err := Try(ctx, conn, f)
+	var failure *trial.Failure
+	if errors.As(err, &failure) && failure.Err == nil {
+		return fmt.Errorf("%w: %w; the policies of row security hide rows from this user: disable row security, or give the role BYPASSRLS",
+			store.ErrMisconfigured, err)
+	}
+	return err
 }
 
 // Tried adds a finding for the error of a decision that a check has tried. It returns the error of

@@ -6,6 +6,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/brimgo/brim/internal/pgname"
 	"github.com/brimgo/brim/internal/pgrun"
 )
 
@@ -33,7 +34,16 @@ func (l *Ledger) Ping(ctx context.Context) error {
 		out.Queue(l.sql["open"], r.holdColumns(nil)...)
 		out.Queue(l.sql["unhold"], r.holdColumns(nil)...)
 		out.Queue(l.sql["spends"], none, none)
+		var tables []string
+		for _, name := range l.run.Names.Ledger() {
+			tables = append(tables, pgname.Quote(l.run.Names.Schema())+"."+pgname.Quote(name))
+		}
+		secured := false
+		out.Queue(l.sql["secured"], tables).QueryRow(func(row pgx.Row) error { return row.Scan(&secured) })
 		out.Queue("ROLLBACK")
-		return r.send(out)
+		if err := r.send(out); err != nil || !secured {
+			return err
+		}
+		return pgrun.TrySecured(ctx, conn.Conn(), func(tx pgx.Tx) error { return try(ctx, &trialLedger{Ledger: l.With(tx)}) })
 	})
 }

@@ -121,6 +121,10 @@ func TestPing(t *testing.T) {
 	}
 	for _, table := range []string{"accounts", "entries", "requests", "spends", "holds", "rules"} {
 		lacks("ALTER TABLE @"+table+" RENAME TO other", "ALTER TABLE "+schema+".other RENAME TO buckets_"+table, "42P01")
+		if table == "rules" { // hidden ones look like none, and the first New then has no right to set some
+			continue
+		}
+		lacks("ALTER TABLE @"+table+" ENABLE ROW LEVEL SECURITY", "ALTER TABLE @"+table+" DISABLE ROW LEVEL SECURITY", "42501")
 	}
 	if err := l.Ping(t.Context()); err != nil {
 		t.Errorf("after all mends: %v", err)
