@@ -356,13 +356,28 @@ func (f *flips) try(damage error, bits ...int) {
 	}
 }
 
+// tryDamage compares the answers of a file with some bits flipped, each of which alone is the same
+// damage. Bits of one value are no more damage together, so their file is tried once.
+func (f *flips) tryDamage(damage error, bits []int) {
+	f.t.Helper()
+	f.write(bits...)
+	if together, err := f.verify(); err == nil && together != nil && together.Error() == damage.Error() {
+		f.try(damage, bits...)
+		return
+	}
+	for _, bit := range bits {
+		f.try(damage, bit)
+	}
+}
+
 // TestEveryBit flips bits of small files of every shape: a sample of them, or with
 // BRIM_EVERY_BIT=1 each of 2.7 million, which takes an hour and needs "-timeout 3h". Open refuses
 // the file; or damage to one value shows in Verify and in calls that need the value, and nowhere
 // else; or all later calls have the answers of the sound file. Without the check of pages, bbolt
 // destroys such a file with a later commit.
 //
-// Bits that Open and Verify pass are tried together with others of that kind, to save time.
+// Bits that Open and Verify pass are tried together with others of that kind, to save time; and so are
+// bits of one value.
 func TestEveryBit(t *testing.T) {
 	const together = 64
 	vfs.Default = noSync{}
@@ -391,7 +406,14 @@ func TestEveryBit(t *testing.T) {
 			page := 8 * os.Getpagesize()
 			bits := 8 * used(t, f.sound)
 			r := rand.New(rand.NewPCG(number, uint64(i)))
-			var harmless []int
+			var harmless, damaging []int
+			var last error // the damage of each of them
+			tryDamage := func() {
+				if len(damaging) > 0 {
+					f.tryDamage(last, damaging)
+					damaging = nil
+				}
+			}
 			attempts := seed.Attempts(300, 20_000)
 			if all {
 				attempts = bits
@@ -414,7 +436,10 @@ func TestEveryBit(t *testing.T) {
 					t.Fatalf("%s: Open or Close answers %v", place([]int{bit}), err)
 				case errors.Is(damage, store.ErrCorrupt):
 					alone++
-					f.try(damage, bit)
+					if len(damaging) == together || last != nil && last.Error() != damage.Error() {
+						tryDamage()
+					}
+					damaging, last = append(damaging, bit), damage
 				case damage != nil:
 					t.Fatalf("%s: Verify answers %v", place([]int{bit}), damage)
 				default:
@@ -428,6 +453,7 @@ func TestEveryBit(t *testing.T) {
 			if len(harmless) > 0 {
 				f.try(nil, harmless...)
 			}
+			tryDamage()
 			f.hang.Stop()
 		})
 	}
