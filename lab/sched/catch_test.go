@@ -124,6 +124,24 @@ var defects = []planted{
 		"r.done = st.Accepted || errors.Is(err, ErrUnknownOutcome)\n",
 		"r.done = (st.Accepted || errors.Is(err, ErrUnknownOutcome)) && !planted(\"taken back twice\")\n",
 	},
+	{
+		syncSubject, "no sync at intervals", "only Sync and Close make decisions durable",
+		"internal/kv/checkpoint.go",
+		"\t\t_ = d.Sync(context.Background()) // after an error, the file refuses all work\n",
+		"\t\tif !planted(\"no sync at intervals\") {\n\t\t\t_ = d.Sync(context.Background())\n\t\t}\n",
+	},
+	{
+		syncSubject, "a frame too much", "a frame that is written during a sync counts as synced",
+		"internal/kv/log.go",
+		"w.synced.Store(below)\n",
+		"w.synced.Store(below)\n\t\tif planted(\"a frame too much\") {\n\t\t\tw.synced.Add(1)\n\t\t}\n",
+	},
+	{
+		syncSubject, "on after a failure", "decisions are accepted after a sync that failed",
+		"internal/kv/checkpoint.go",
+		"\t\td.file.Refuse(msg)\n",
+		"\t\tif !planted(\"on after a failure\") {\n\t\t\td.file.Refuse(msg)\n\t\t}\n",
+	},
 }
 
 // defectEnv is the environment variable that names the defect that is on.

@@ -14,7 +14,7 @@ import (
 
 // subjects returns all subjects. Their schedules of a night make a million.
 func subjects() []*subject {
-	return []*subject{combineSubject, refusalsSubject, leaseSubject, shaperSubject}
+	return []*subject{combineSubject, refusalsSubject, leaseSubject, shaperSubject, syncSubject}
 }
 
 // TestSched plays new schedules of each subject.
