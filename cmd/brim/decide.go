@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -19,6 +20,33 @@ func (a *app) tryCommand() *cobra.Command {
 		return a.verdict(true, "accepted") + ": " + filling(st)
 	}
 	cmd.RunE = a.change(limit, change{creates: true, refuses: true, call: (*brim.Limiter).TryFillup, words: words})
+	return cmd
+}
+
+func (a *app) takeCommand() *cobra.Command {
+	cmd := newCommand("take")
+	limit := addLimit(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		_, least, err := limit.bucketArgs(args[:2])
+		if err != nil {
+			return err
+		}
+		words := func(_ float64, st brim.State) string {
+			if !st.Accepted {
+				return fmt.Sprintf("%s: %s; %s", a.verdict(false, "refused"), filling(st), a.comeBack(least, st))
+			}
+			return fmt.Sprintf("%s: %s", a.verdict(true, "took "+units(st.Taken)), filling(st))
+		}
+		take := func(lim *brim.Limiter, ctx context.Context, b brim.Bucket, most float64) (brim.State, error) {
+			st, err := lim.TakeUpTo(ctx, b, least, most)
+			if errors.Is(err, brim.ErrInvalidAmount) {
+				err = usageError{err}
+			}
+			return st, err
+		}
+		c := change{creates: true, refuses: true, call: take, words: words}
+		return a.change(limit, c)(cmd, []string{args[0], args[2]})
+	}
 	return cmd
 }
 

@@ -76,7 +76,7 @@ func (a *app) root() *cobra.Command {
 	flags.StringVar(&a.store, "store", defaultStore(), "store of the buckets: a file, memory:, postgres://... or redis://...")
 	flags.Lookup("store").DefValue = "$BRIM_STORE, else brim.db" // help must not show a password
 	flags.BoolVar(&a.json, "json", false, "print JSON to stdout")
-	root.AddCommand(a.tryCommand(), a.fillupCommand(), a.ableCommand(), a.drainCommand(), a.execCommand(),
+	root.AddCommand(a.tryCommand(), a.takeCommand(), a.fillupCommand(), a.ableCommand(), a.drainCommand(), a.execCommand(),
 		a.stateCommand(), a.listCommand(), a.uiCommand(), a.blockCommand(), a.unblockCommand(), a.resetCommand(), a.pruneCommand(),
 		a.compactCommand(), a.backupCommand(), a.verifyCommand(), a.doctorCommand(),
 		a.replayCommand(), a.sizeCommand(), a.simulateCommand(), a.benchCommand(), a.migrateCommand(), a.versionCommand(), a.manCommand(), newCommand("exit"), a.spendCommand())

@@ -25,6 +25,7 @@ type stateJSON struct {
 	Accepted     bool      `json:"accepted"`
 	Full         bool      `json:"full"`
 	Spilled      float64   `json:"spilled"`
+	Taken        float64   `json:"taken,omitzero"`
 	RetryAfter   *float64  `json:"retry_after"` // seconds; null if it can never fit
 	At           time.Time `json:"at"`
 	BlockedUntil time.Time `json:"blocked_until,omitzero"`
@@ -33,7 +34,7 @@ type stateJSON struct {
 func newStateJSON(key string, st brim.State) stateJSON {
 	return stateJSON{
 		Key: key, Level: st.Level, Held: st.Held, Capacity: st.Capacity, LeakRate: st.LeakRate, Remaining: st.Remaining(),
-		Accepted: st.Accepted, Full: st.Full, Spilled: st.Spilled, RetryAfter: secondsOrNull(st.RetryAfter),
+		Accepted: st.Accepted, Full: st.Full, Spilled: st.Spilled, Taken: st.Taken, RetryAfter: secondsOrNull(st.RetryAfter),
 		At: st.At.UTC(), BlockedUntil: st.BlockedUntil,
 	}
 }
