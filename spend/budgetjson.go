@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/brimgo/brim/internal/calendar"
 	"github.com/brimgo/brim/internal/duration"
 	"github.com/brimgo/brim/internal/strictjson"
 	"github.com/brimgo/brim/spend/internal/decide"
@@ -213,13 +214,13 @@ func newRuleJSON(r *figures.Rule) ruleJSON {
 
 func (j *ruleJSON) setPeriod(r *figures.Rule) {
 	j.Period, j.Zone = text(periods[r.Period]), text(zoneName(r.Zone))
-	if r.Anchor.Week != figures.Midnight.Week {
+	if r.Anchor.Week != calendar.Midnight.Week {
 		j.WeekStarts = text(strings.ToLower(r.Anchor.Week.String()))
 	}
-	if r.Anchor.Day != figures.Midnight.Day {
+	if r.Anchor.Day != calendar.Midnight.Day {
 		j.MonthStarts = number(strconv.Itoa(r.Anchor.Day))
 	}
-	if r.Anchor.Clock != figures.Midnight.Clock {
+	if r.Anchor.Clock != calendar.Midnight.Clock {
 		j.DayStarts = text(time.Time{}.Add(r.Anchor.Clock).Format(withoutZero))
 	}
 }
@@ -390,7 +391,7 @@ func (p *ruleReader) rule() Rule {
 	case figures.Rolls:
 		rule.spec.Length = p.time("window", p.Window)
 	case figures.Repeats:
-		rule.spec.Period, rule.spec.Zone, rule.spec.Anchor = p.period(), p.zone(), figures.Midnight
+		rule.spec.Period, rule.spec.Zone, rule.spec.Anchor = p.period(), p.zone(), calendar.Midnight
 	}
 	rule = p.anchored(rule)
 	rule = p.where("where", p.Where, rule, Rule.Matching)
@@ -477,12 +478,12 @@ func (p *ruleReader) time(field string, s text) time.Duration {
 	return d
 }
 
-func (p *ruleReader) period() figures.Period {
+func (p *ruleReader) period() calendar.Unit {
 	i := slices.Index(periods, string(p.Period))
 	if i < int(Day) {
 		p.fail(fmt.Errorf("%.40q must be day, week, month or year", p.Period), "period")
 	}
-	return figures.Period(max(i, 0)) //nolint:gosec // an index of a short list
+	return calendar.Unit(max(i, 0)) //nolint:gosec // an index of a short list
 }
 
 // zoneName returns the name by which a reader finds a zone, or the offset of a zone that has none

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/brimgo/brim/internal/calendar"
 	"github.com/brimgo/brim/spend/internal/figures"
 	"github.com/brimgo/brim/spend/internal/money"
 )
@@ -66,7 +67,7 @@ func Rolling(name string, amount Money, window time.Duration) Rule {
 func Calendar(name string, amount Money, period Period, zone *time.Location) Rule {
 	return Rule{figures.Rule{
 		Name: name, Kind: figures.Calendar, Limit: money.Money(amount),
-		Period: figures.Period(period), Zone: zone, Anchor: figures.Midnight,
+		Period: calendar.Unit(period), Zone: zone, Anchor: calendar.Midnight,
 	}}
 }
 
@@ -94,7 +95,7 @@ func Count(name string, n int64, window time.Duration) Rule {
 func CountPer(name string, n int64, period Period, zone *time.Location) Rule {
 	return Rule{figures.Rule{
 		Name: name, Kind: figures.CountPer, Limit: money.Money{Minor: n},
-		Period: figures.Period(period), Zone: zone, Anchor: figures.Midnight,
+		Period: calendar.Unit(period), Zone: zone, Anchor: calendar.Midnight,
 	}}
 }
 

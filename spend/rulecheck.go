@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/brimgo/brim/internal/calendar"
 	"github.com/brimgo/brim/internal/strictjson"
 	"github.com/brimgo/brim/spend/internal/decide"
 	"github.com/brimgo/brim/spend/internal/figures"
@@ -188,7 +189,7 @@ func (r ruleCheck) anchor() error {
 	switch a := r.Anchor; {
 	case r.Span() != figures.Repeats:
 		return nil
-	case r.Period < figures.Day || r.Period > figures.Year || r.Zone == nil:
+	case r.Period < calendar.Day || r.Period > calendar.Year || r.Zone == nil:
 		return r.bad("period", "it needs a period of Day, Week, Month or Year, and a *time.Location")
 	case a.Week < time.Sunday || a.Week > time.Saturday:
 		return r.bad("week_starts", "its weeks start on day %d; that must be a day of the week", a.Week)

@@ -129,7 +129,7 @@ var fillCases = []testCase{
 		steps: []step{
 			upTo(1, 4).ok(4).gave(4), upTo(2, 9).full(10).gave(6), upTo(1, 1<<53).no(10, time.Second),
 			upTo(3, 5).after(2500*time.Millisecond).no(7.5, 500*time.Millisecond), upTo(2, 5).ok(9.5).gave(2),
-			upTo(11, 12).no(9.5, never), hold(1).after(1500*time.Millisecond).ok(8).held(1), upTo(1, 3).full(9).held(1).gave(1),
+			upTo(11, 12).no(9.5, never), hold(1).after(1500 * time.Millisecond).ok(8).held(1), upTo(1, 3).full(9).held(1).gave(1),
 			upTo(10, 20).no(9, never).held(1), upTo(1, 4).on("b").ok(4).gave(4), upTo(1, 9).on("b").limit(10, 2).full(10).gave(6),
 			upTo(1, 1<<53).limit(1<<53, 1).on("c").full(1 << 53).gave(1 << 53),
 		},

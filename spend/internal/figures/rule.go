@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/brimgo/brim/internal/calendar"
 	"github.com/brimgo/brim/spend/internal/money"
 	"github.com/brimgo/brim/spend/ledger"
 	"github.com/brimgo/brim/store"
@@ -96,9 +97,9 @@ type Rule struct {
 	Limit      money.Money   // without a currency if the rule counts spends
 	AtMost     money.Money   // of an account's own limit; zero means Limit
 	Length     time.Duration // of a window, or until a full bucket is empty
-	Period     Period
+	Period     calendar.Unit
 	Zone       *time.Location
-	Anchor     Anchor
+	Anchor     calendar.Anchor
 	Filter     []Match // sorted by tag
 	Bounds     []Bound
 	Each       bool   // the limit holds for each value of a tag
@@ -177,7 +178,7 @@ func (r *Rule) Reach() int64 {
 	case Rolls:
 		return r.Length.Microseconds()
 	case Repeats:
-		return r.Period.longest().Microseconds()
+		return r.Period.Longest().Microseconds()
 	case Forever:
 		return MaxTime
 	}
@@ -246,9 +247,9 @@ func (r *Rule) Fingerprint() uint64 {
 		part(strconv.FormatInt(r.Length.Microseconds(), 10))
 	case Repeats:
 		part(strconv.Itoa(int(r.Period)))
-		flag(r.Period == Week, r.Anchor.Week.String())
-		flag(r.Period == Month && r.Anchor.Day != Midnight.Day, "day "+strconv.Itoa(r.Anchor.Day))
-		flag(r.Anchor.Clock != Midnight.Clock, "at "+r.Anchor.Clock.String())
+		flag(r.Period == calendar.Week, r.Anchor.Week.String())
+		flag(r.Period == calendar.Month && r.Anchor.Day != calendar.Midnight.Day, "day "+strconv.Itoa(r.Anchor.Day))
+		flag(r.Anchor.Clock != calendar.Midnight.Clock, "at "+r.Anchor.Clock.String())
 	}
 	part(strconv.Itoa(len(r.Filter)))
 	for _, m := range r.Filter {
@@ -264,4 +265,11 @@ func (r *Rule) Fingerprint() uint64 {
 		part(fmt.Sprint("amount ", b.Most, b.Amount.Minor))
 	}
 	return h.Sum64()
+}
+
+// PeriodAt returns the start of the period that contains now, and the start of the next period. All
+// times are microseconds since the Unix epoch.
+func (r *Rule) PeriodAt(now int64) (start, end int64) {
+	p := calendar.Periods{Unit: r.Period, Anchor: r.Anchor, Zone: r.Zone}
+	return p.At(now)
 }

@@ -1,4 +1,4 @@
-package figures
+package calendar
 
 import (
 	"slices"
@@ -13,7 +13,7 @@ func TestPeriods(t *testing.T) {
 	for _, c := range []struct {
 		name, why  string
 		zone       string
-		period     Period
+		period     Unit
 		week       time.Weekday
 		day        int // of the month, if months start on another than the first
 		clock      time.Duration
@@ -25,6 +25,26 @@ func TestPeriods(t *testing.T) {
 			why:  "a day lasts from midnight to midnight in its zone",
 			zone: "Europe/Berlin", period: Day,
 			at: "2026-01-15T23:30:00Z", start: "2026-01-15T23:00:00Z", end: "2026-01-16T23:00:00Z",
+		},
+		{
+			name: "an hour", why: "an hour begins at a full hour of local time", zone: "Asia/Kolkata", period: Hour,
+			at: "2026-01-15T23:45:00Z", start: "2026-01-15T23:30:00Z", end: "2026-01-16T00:30:00Z",
+		},
+		{
+			name: "an hour that comes twice", why: "clocks go back by an hour", zone: "Europe/Berlin", period: Hour,
+			at: "2026-10-25T01:30:00Z", start: "2026-10-25T00:00:00Z", end: "2026-10-25T02:00:00Z",
+		},
+		{
+			name: "an hour after a missing one", why: "clocks go forward by an hour", zone: "Europe/Berlin", period: Hour,
+			at: "2026-03-29T01:00:00Z", start: "2026-03-29T01:00:00Z", end: "2026-03-29T02:00:00Z",
+		},
+		{
+			name: "an hour before a missing one", why: "an hour ends where the next begins", zone: "Europe/Berlin", period: Hour,
+			at: "2026-03-29T00:59:59.999999Z", start: "2026-03-29T00:00:00Z", end: "2026-03-29T01:00:00Z",
+		},
+		{
+			name: "an hour with a half that comes twice", why: "clocks go back by half an hour", zone: "Australia/Lord_Howe", period: Hour,
+			at: "2026-04-04T15:10:00Z", start: "2026-04-04T14:00:00Z", end: "2026-04-04T15:30:00Z",
 		},
 		{
 			name: "a day of 23 hours",
@@ -179,7 +199,7 @@ func TestPeriods(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			r := Rule{Kind: Calendar, Period: c.period, Zone: zone, Anchor: Anchor{c.week, Midnight.Day, c.clock}}
+			r := Periods{Unit: c.period, Zone: zone, Anchor: Anchor{c.week, Midnight.Day, c.clock}}
 			if c.day != 0 {
 				r.Anchor.Day = c.day
 			}
@@ -187,7 +207,7 @@ func TestPeriods(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			start, end := r.PeriodAt(at.UnixMicro())
+			start, end := r.At(at.UnixMicro())
 			show := func(us int64) string { return time.UnixMicro(us).UTC().Format(time.RFC3339Nano) }
 			if show(start) != c.start || show(end) != c.end {
 				t.Errorf("the period is %s to %s; want %s to %s: %s", show(start), show(end), c.start, c.end, c.why)
@@ -209,10 +229,10 @@ var zones = []string{
 var starts = [...]time.Duration{0, 30 * time.Minute, 150 * time.Minute, 23*time.Hour + 59*time.Minute}
 
 // anchored are rules of every period with every kind of start.
-func anchored(zone *time.Location) (rules []Rule) {
-	for _, p := range []Period{Day, Week, Month, Year} {
+func anchored(zone *time.Location) (rules []Periods) {
+	for _, p := range []Unit{Day, Week, Month, Year} {
 		for _, clock := range starts {
-			r := Rule{Kind: Calendar, Period: p, Zone: zone, Anchor: Anchor{Midnight.Week, Midnight.Day, clock}}
+			r := Periods{Unit: p, Zone: zone, Anchor: Anchor{Midnight.Week, Midnight.Day, clock}}
 			switch p {
 			case Week:
 				sundays := r
@@ -276,11 +296,11 @@ func TestPeriodsOfAnOracle(t *testing.T) {
 					continue
 				}
 				name := label(r, earliest)
-				start, end := r.PeriodAt(us)
+				start, end := r.At(us)
 				if begun := last.name == "" || start < last.start; begun != (name != last.name) || end <= us ||
-					last.name != "" && begun && end != last.start || end-start > r.Reach() {
+					last.name != "" && begun && end != last.start || end-start > r.Unit.Longest().Microseconds() {
 					t.Fatalf("%s, period %d from %+v: %v is in the period from %v to %v, before that from %v; by the oracle in those of %q and %q",
-						zone, r.Period, r.Anchor, at, time.UnixMicro(start).UTC(), time.UnixMicro(end).UTC(),
+						zone, r.Unit, r.Anchor, at, time.UnixMicro(start).UTC(), time.UnixMicro(end).UTC(),
 						time.UnixMicro(last.start).UTC(), name, last.name)
 				}
 				last.start, last.name = start, name
@@ -292,15 +312,15 @@ func TestPeriodsOfAnOracle(t *testing.T) {
 
 // label names the period of a rule that a local time belongs to, by counting back day by day to one
 // on which a period starts.
-func label(r *Rule, local time.Time) string {
+func label(r *Periods, local time.Time) string {
 	d := local.Add(-r.Anchor.Clock)
-	if r.Period == Year {
+	if r.Unit == Year {
 		return d.Format("2006")
 	}
 	for ; ; d = d.AddDate(0, 0, -1) {
 		last := d.AddDate(0, 0, 1).Day() == 1
-		if r.Period == Day || r.Period == Week && d.Weekday() == r.Anchor.Week ||
-			r.Period == Month && (d.Day() == r.Anchor.Day || last && d.Day() < r.Anchor.Day) {
+		if r.Unit == Day || r.Unit == Week && d.Weekday() == r.Anchor.Week ||
+			r.Unit == Month && (d.Day() == r.Anchor.Day || last && d.Day() < r.Anchor.Day) {
 			return d.Format(time.DateOnly)
 		}
 	}
