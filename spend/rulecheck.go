@@ -172,7 +172,7 @@ func (r ruleCheck) span() error {
 		return nil
 	}
 	if r.Length < time.Microsecond || r.Length > maxWindow {
-		return r.bad(needs(r.Kind)[0], "its window or period is %v; it must be from a microsecond to 100 years", r.Length)
+		return r.bad(needs(r.Kind)[0], "its %s is %v; it must be from a microsecond to 100 years", needs(r.Kind)[0], r.Length)
 	}
 	if r.Span() == figures.Leaks {
 		for _, n := range [...]int64{r.Limit.Minor, r.Most()} {

@@ -272,7 +272,8 @@ func (h *Handler) guard(v *visit, found, served, post bool) *failure {
 }
 
 // onlyLook is the answer to somebody who may look, and wants to change a bucket.
-var onlyLook = &failure{status: http.StatusForbidden, title: "Not allowed", detail: "You may look, and not change anything."}
+var onlyLook = &failure{status: http.StatusForbidden, title: "Not allowed", detail: "You may look, and not change anything. " +
+	"A program allows changes by ui.Act for the request, and brim ui by --act.", err: uiapi.ErrOnlyLook}
 
 // failure is an answer with an error.
 type failure struct {

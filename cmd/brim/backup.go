@@ -18,10 +18,10 @@ import (
 func (a *app) backupCommand() *cobra.Command {
 	cmd := newCommand("backup")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := a.isFile("backup copies"); err != nil {
+			return err
+		}
 		err := a.with(cmd.Context(), opening{}, func(s *opened, _ *brim.Limiter) error {
-			if s.file == nil {
-				return usagef("%s has no file to back up; give a bbolt file", s.name)
-			}
 			return a.backup(cmd.Context(), s.file, args[0])
 		})
 		if boltfile.Locked(err) {
@@ -54,10 +54,11 @@ func (a *app) backup(ctx context.Context, s *bolt.Store, to string) error {
 		ledger += n
 	}
 	ledger -= buckets
-	text := fmt.Sprintf("backed up to %s: %d buckets, %d bytes", to, buckets, size)
+	ofLedger := ""
 	if ledger > 0 {
-		text = fmt.Sprintf("backed up to %s: %d buckets, %d values of the ledger, %d bytes", to, buckets, ledger, size)
+		ofLedger = ", " + count(ledger, "value") + " of the ledger"
 	}
+	text := fmt.Sprintf("backed up to %s: %s%s, %s", to, count(buckets, "bucket"), ofLedger, count(size, "byte"))
 	return a.print(struct {
 		Backup  string `json:"backup"`
 		Bytes   int64  `json:"bytes"`

@@ -58,7 +58,7 @@ func TestNoControlCharacters(t *testing.T) {
 		{"spend", "rules", "check", budget},
 		{"spend", "rules", "check", budget + evil},
 		{"spend", "charge", "a", "1", "--budget", evil, "--store", "memory:"},
-		{"spend", "rules", "set", rules, "--by", evil, "--store", "memory:"},
+		{"spend", "rules", "set", rules, "--author", evil, "--store", "memory:"},
 		{"spend", "rules", "diff", others, "--store", ledger},
 		{"spend", "rules", "show", "--budget", "b", "--store", ledger},
 		{"spend", "rules", "show", "--budget", "b", "--json", "--store", ledger},

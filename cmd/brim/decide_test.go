@@ -127,12 +127,12 @@ func TestList(t *testing.T) {
 		want []string
 	}{
 		{nil, []string{"p:big", "p:full", "p:odd\x1b[31m", "q:half"}},
-		{[]string{"--by", "key", "--limit", "2"}, []string{"p:big", "p:full"}},
+		{[]string{"--by", "key", "--rows", "2"}, []string{"p:big", "p:full"}},
 		{[]string{"--by", "level"}, []string{"p:big", "q:half", "p:full", "p:odd\x1b[31m"}},
-		{[]string{"--by", "ratio", "--limit", "2"}, []string{"p:full", "q:half"}},
+		{[]string{"--by", "ratio", "--rows", "2"}, []string{"p:full", "q:half"}},
 		{[]string{"--prefix", "q:"}, []string{"q:half"}},
 		{[]string{"--prefix", "none"}, nil},
-		{[]string{"--by", "level", "--limit", "99", "--prefix", "p:f"}, []string{"p:full"}},
+		{[]string{"--by", "level", "--rows", "99", "--prefix", "p:f"}, []string{"p:full"}},
 	} {
 		r := cli(t, append([]string{"list", "--json", "--store", path}, tc.args...)...)
 		var keys []string

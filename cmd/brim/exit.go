@@ -100,8 +100,8 @@ func exitStatus(err error) int {
 	return exitInternal
 }
 
-// report writes the error as one line, which begins with the command. After a wrong call the line
-// ends with the command's help.
+// report writes the error as one line, which begins with the command, and which a terminal gets in
+// lines of its width. After a wrong call the line ends with the command's help.
 func report(stderr io.Writer, err error, command string) {
 	if errors.As(err, new(status)) {
 		return
@@ -110,7 +110,8 @@ func report(stderr io.Writer, err error, command string) {
 	if exitStatus(err) == exitUsage {
 		text += fmt.Sprintf("; see %q", command+" --help")
 	}
-	fmt.Fprintf(stderr, "%s: %s\n", command, oneLine(text))
+	line := fmt.Sprintf("%s: %s", command, oneLine(text))
+	fmt.Fprintln(stderr, screenOf(stderr).fold(line))
 }
 
 // message returns the error in the words of the command: without the operation and the names of the

@@ -14,4 +14,7 @@ func short(d time.Duration) string       { return duration.Short(d) }
 func clockTime(at, now time.Time) string { return humanize.Clock(at, now) }
 func units(f float64) string             { return humanize.Units(f) }
 func printable(key string) string        { return humanize.Key(key) }
-func oneLine(text string) string         { return humanize.Line(text) }
+func count[N ~int | ~int64 | ~uint64](n N, one string) string {
+	return humanize.Count(n, one)
+}
+func oneLine(text string) string { return humanize.Line(text) }

@@ -109,7 +109,7 @@ func (in *input) nameBad(w io.Writer, rep *simulate.Report) {
 		fmt.Fprintf(w, "brim: %s: %v\n", in.name, e)
 	}
 	if more := rep.Unparsed - int64(len(rep.Bad)); more > 0 {
-		fmt.Fprintf(w, "brim: %s: %d more lines are not requests\n", in.name, more)
+		fmt.Fprintf(w, "brim: %s: further lines that are not requests: %d\n", in.name, more)
 	}
 }
 
@@ -121,7 +121,7 @@ func (in *input) explain(err error, rep *simulate.Report) error {
 		return dataError{fmt.Errorf("%s is empty: it holds no requests", in.name)}
 	case errors.Is(err, simulate.ErrNoRequests):
 		const tried = "tried " + trace.Formats + "; --time and --key name other columns or members"
-		err = fmt.Errorf("%s: none of its %d lines is a request; %s; %w", in.name, rep.Unparsed, tried, rep.Bad[0])
+		err = fmt.Errorf("%s: no request in its %s; %s; %w", in.name, count(rep.Unparsed, "line"), tried, rep.Bad[0])
 		return dataError{err}
 	case errors.Is(err, simulate.ErrTooManyKeys):
 		const remedy = "choose a --key with fewer values, or allow more with --max-keys if the memory is large enough"

@@ -76,32 +76,32 @@ type entryJSON struct {
 
 func (a *app) listCommand() *cobra.Command {
 	var prefix, by string
-	var limit int
+	var rows int
 	cmd := takesPage(newCommand("list"))
 	cmd.Flags().StringVar(&prefix, "prefix", "", "only keys that begin with this text")
 	cmd.Flags().StringVar(&by, "by", "key", "order: level, ratio, key, or refused of a page")
-	cmd.Flags().IntVar(&limit, "limit", 0, "most buckets to list; 0 lists all")
+	cmd.Flags().IntVar(&rows, "rows", 0, "most buckets to list; 0 lists all")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		order, ok := orders[by]
 		if !ok && by != "refused" {
 			return usagef("--by is %q; it must be level, ratio, key or refused", by)
 		}
-		if limit < 0 {
-			return usagef("--limit is %d; it must be positive, or 0 for all", limit)
+		if rows < 0 {
+			return usagef("--rows is %d; it must be positive, or 0 for all", rows)
 		}
 		page, err := a.page()
 		switch {
 		case err != nil:
 			return err
 		case page != nil && by == "refused":
-			return a.listRefused(cmd.Context(), page, prefix, limit)
+			return a.listRefused(cmd.Context(), page, prefix, rows)
 		case by == "refused":
 			return usagef("--by refused needs the page of a program, https://..., as --store: a store keeps no refusals")
 		case page != nil:
-			return a.listPage(cmd.Context(), page, prefix, order, limit)
+			return a.listPage(cmd.Context(), page, prefix, order, rows)
 		}
 		return a.with(cmd.Context(), opening{}, func(_ *opened, lim *brim.Limiter) error {
-			return a.list(lim.List(cmd.Context(), prefix), order, limit)
+			return a.list(lim.List(cmd.Context(), prefix), order, rows)
 		})
 	}
 	return cmd
@@ -119,8 +119,8 @@ var orders = map[string]func(a, b brim.Entry) int{
 // share returns the share of the capacity that is in use.
 func share(st brim.State) float64 { return (st.Level + st.Held) / st.Capacity }
 
-// list prints buckets in the given order, and at most limit of them unless limit is 0.
-func (a *app) list(entries iter.Seq2[brim.Entry, error], order func(a, b brim.Entry) int, limit int) error {
+// list prints buckets in the given order, and at most rows of them unless rows is 0.
+func (a *app) list(entries iter.Seq2[brim.Entry, error], order func(a, b brim.Entry) int, rows int) error {
 	var all []brim.Entry
 	var damage error // which comes after all buckets that can be read
 	for e, err := range entries {
@@ -134,8 +134,8 @@ func (a *app) list(entries iter.Seq2[brim.Entry, error], order func(a, b brim.En
 		all = append(all, e)
 	}
 	slices.SortFunc(all, order)
-	if limit > 0 {
-		all = all[:min(limit, len(all))]
+	if rows > 0 {
+		all = all[:min(rows, len(all))]
 	}
 	out := bufio.NewWriter(a.stdout)
 	t := table.New(table.Left("KEY"), table.Right("LEVEL"), table.Right("HELD"), table.Right("CAPACITY"), table.Right("SHARE"),
@@ -153,8 +153,9 @@ func (a *app) list(entries iter.Seq2[brim.Entry, error], order func(a, b brim.En
 		if !e.BlockedUntil.IsZero() {
 			blocked = clockTime(e.BlockedUntil, e.At)
 		}
-		t.Add(a.clipKey(printable(e.Key)), units(e.Level), units(e.Held), units(e.Capacity), fmt.Sprintf("%.1f%%", 100*share(e.State)),
+		t.Add(printable(e.Key), units(e.Level), units(e.Held), units(e.Capacity), fmt.Sprintf("%.1f%%", 100*share(e.State)),
 			span(e.TimeToEmpty()), blocked)
 	}
+	a.screen.clip(t)
 	return cmp.Or(out.Flush(), a.printTables(t), damage)
 }

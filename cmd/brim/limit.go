@@ -59,7 +59,9 @@ func (l *limitFlags) limit() (brim.Limit, error) {
 		return limit, err
 	case !f.Changed("capacity"):
 		return brim.Limit{}, usagef("a limit needs --capacity, and one of --leak-rate and --over; or --limit")
-	case f.Changed("leak-rate") == f.Changed("over"):
+	case f.Changed("leak-rate") && f.Changed("over"):
+		return brim.Limit{}, usagef("give one of --leak-rate and --over, not both")
+	case !f.Changed("leak-rate") && !f.Changed("over"):
 		return brim.Limit{}, usagef("a limit needs one of --leak-rate and --over beside --capacity")
 	}
 	limit := brim.Limit{Capacity: float64(l.capacity), LeakRate: 1}
@@ -103,6 +105,9 @@ func (l *limitFlags) bucketArgs(args []string) (brim.Bucket, float64, error) {
 	n, err := parseNumber(args[1])
 	if err != nil { // the text may be a key, if the caller has swapped the two
 		err = fmt.Errorf("AMOUNT, which comes after KEY, %w", err)
+	}
+	if err == nil && n <= 0 {
+		err = fmt.Errorf("AMOUNT is %v; it must be positive", n)
 	}
 	if err == nil {
 		err = limit.ValidateAmount(n)

@@ -83,12 +83,12 @@ func (a *app) runLog(
 	p := a.progress(label)
 	defer p.end()
 	o.Cost, o.MaxKeys, o.Reorder = options.Cost.Units, f.maxKeys, f.reorder.Std()
-	o.Progress = func(lines int64) { p.set(in.share(), fmt.Sprintf("%d lines", lines)) }
+	o.Progress = func(lines int64) { p.set(in.share(), count(lines, "line")) }
 	rep, err := decide(ctx, r, o)
 	p.end()
 	if f.again && err == nil && f.late(rep) && !rep.Disorder.Full && in.size > 0 {
 		f.again, f.reorder = false, duration.Value(f.sorting(rep))
-		fmt.Fprintf(a.stderr, "brim: %s: %d lines are out of order; --reorder %s sorts them\n", in.name, rep.Disorder.Lines, short(f.reorder.Std()))
+		fmt.Fprintf(a.stderr, "brim: %s: lines out of order: %d; --reorder %s sorts them\n", in.name, rep.Disorder.Lines, short(f.reorder.Std()))
 		return a.runLog(ctx, label, path, f, o, decide, show)
 	}
 	if rep != nil && rep.Requests > 0 {
@@ -98,11 +98,11 @@ func (a *app) runLog(
 		in.nameBad(a.stderr, rep)
 		switch {
 		case f.late(rep) && rep.Disorder.Full:
-			fmt.Fprintf(a.stderr, "brim: %s: %d lines came after newer ones, and count too late: --reorder %s holds back more than %d lines; "+
+			fmt.Fprintf(a.stderr, "brim: %s: lines that came after newer ones, and count too late: %d; --reorder %s holds back more than %d lines; "+
 				"sort the log by time\n", in.name, rep.Disorder.Late, short(f.reorder.Std()), simulate.MaxWaiting)
 		case f.late(rep):
-			fmt.Fprintf(a.stderr, "brim: %s: %d lines came more than %s after newer ones, and count too late; --reorder %s sorts all lines\n",
-				in.name, rep.Disorder.Late, short(f.reorder.Std()), short(f.sorting(rep)))
+			fmt.Fprintf(a.stderr, "brim: %s: lines that came more than %s after newer ones, and count too late: %d; --reorder %s sorts all lines\n",
+				in.name, short(f.reorder.Std()), rep.Disorder.Late, short(f.sorting(rep)))
 		}
 		if e := show(rep, r); err == nil {
 			err = e

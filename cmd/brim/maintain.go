@@ -45,7 +45,7 @@ func (a *app) resetCommand() *cobra.Command {
 		case page != nil:
 			for i, key := range args {
 				if _, err := page.Change(cmd.Context(), uiapi.Change{Act: uiapi.Reset, Key: key, Reason: cmd.CommandPath()}); err != nil {
-					return fmt.Errorf("%d buckets were reset, and then: %w", i, err)
+					return fmt.Errorf("buckets reset: %d, and then: %w", i, err)
 				}
 			}
 			return done()
@@ -85,10 +85,10 @@ func (a *app) pruneCommand() *cobra.Command {
 func (a *app) compactCommand() *cobra.Command {
 	cmd := newCommand("compact")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if err := a.isFile("compact shrinks"); err != nil {
+			return err
+		}
 		return a.with(cmd.Context(), opening{}, func(s *opened, _ *brim.Limiter) error {
-			if s.file == nil {
-				return usagef("%s has no file to compact; give a bbolt file", s.name)
-			}
 			before, after, err := s.file.Compact(cmd.Context())
 			if err != nil {
 				return err
@@ -96,7 +96,7 @@ func (a *app) compactCommand() *cobra.Command {
 			return a.print(struct {
 				Before int64 `json:"before_bytes"`
 				After  int64 `json:"after_bytes"`
-			}{before, after}, fmt.Sprintf("compacted: %d bytes before, %d after", before, after))
+			}{before, after}, fmt.Sprintf("compacted: %s before, %d after", count(before, "byte"), after))
 		})
 	}
 	return cmd

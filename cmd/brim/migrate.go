@@ -95,7 +95,7 @@ func (a *app) migratePartitionsCommand() *cobra.Command {
 				Created []string `json:"created,omitempty"`
 				Dropped []string `json:"dropped,omitempty"`
 				Strays  int64    `json:"strays"`
-			}(done), fmt.Sprintf("created: %v; dropped: %v; %d entries in the default partition", done.Created, done.Dropped, done.Strays))
+			}(done), fmt.Sprintf("created: %v; dropped: %v; %s in the default partition", done.Created, done.Dropped, count(done.Strays, "entry")))
 			if err == nil && done.Strays > 0 {
 				return status(exitBroken)
 			}

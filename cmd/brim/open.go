@@ -45,6 +45,15 @@ func (a *app) place() (place.Place, error) {
 	return p, nil
 }
 
+// isFile returns an error unless --store names a bbolt file. does is the command and its verb.
+func (a *app) isFile(does string) error {
+	p, err := a.place()
+	if err == nil && p.Kind() != place.File {
+		err = usagef("%s a bbolt file; give its path with --store", does)
+	}
+	return err
+}
+
 // logger writes warnings to stderr.
 func (a *app) logger() *slog.Logger {
 	return slog.New(slog.NewTextHandler(a.stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))

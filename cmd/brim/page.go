@@ -65,30 +65,30 @@ func (a *app) stateOf(
 
 // listPage prints the buckets that a page lists. The page shares one listing among all who look, so
 // the listing has an age.
-func (a *app) listPage(ctx context.Context, page *uiapi.Client, prefix string, order func(a, b brim.Entry) int, limit int) error {
+func (a *app) listPage(ctx context.Context, page *uiapi.Client, prefix string, order func(a, b brim.Entry) int, rows int) error {
 	l, entries, err := page.List(ctx, prefix)
 	if err != nil {
 		return err
 	}
-	if err := a.list(entriesOf(l, entries), order, limit); err != nil {
+	if err := a.list(entriesOf(l, entries), order, rows); err != nil {
 		return err
 	}
 	fmt.Fprintf(a.stderr, "brim: the listing is %s old\n", span(time.Duration(l.Age*float64(time.Second)).Truncate(time.Millisecond)))
 	if l.Listed < l.Buckets {
-		fmt.Fprintf(a.stderr, "brim: the page lists the %d fullest of %d buckets; state finds the others\n", l.Listed, l.Buckets)
+		fmt.Fprintf(a.stderr, "brim: the page lists the %d fullest of %s; state finds the others\n", l.Listed, count(l.Buckets, "bucket"))
 	}
 	return nil
 }
 
-// listRefused prints the buckets that a page has seen refuse, at most limit of them unless limit
+// listRefused prints the buckets that a page has seen refuse, at most rows of them unless rows
 // is 0.
-func (a *app) listRefused(ctx context.Context, page *uiapi.Client, prefix string, limit int) error {
+func (a *app) listRefused(ctx context.Context, page *uiapi.Client, prefix string, rows int) error {
 	list, err := page.Refused(ctx, prefix)
 	if err != nil {
 		return err
 	}
-	if limit > 0 {
-		list = list[:min(limit, len(list))]
+	if rows > 0 {
+		list = list[:min(rows, len(list))]
 	}
 	if a.json {
 		for _, r := range list {
@@ -107,14 +107,14 @@ func (a *app) listRefused(ctx context.Context, page *uiapi.Client, prefix string
 		if !r.BlockedUntil.IsZero() {
 			blocked = clockTime(r.BlockedUntil, r.Last)
 		}
-		t.Add(a.clipKey(printable(r.Key)), units(math.Round(10*r.Rate)/10), strconv.FormatUint(r.Refused, 10), since, r.Last.Format(time.TimeOnly), blocked)
+		t.Add(printable(r.Key), units(math.Round(10*r.Rate)/10), strconv.FormatUint(r.Refused, 10), since, r.Last.Format(time.TimeOnly), blocked)
 	}
 	if len(list) == 0 {
 		_, err = fmt.Fprintln(a.stdout, "nothing was refused in the last ten minutes")
 		return err
 	}
-	_, err = fmt.Fprint(a.stdout, a.fit(t.Text()))
-	return err
+	a.screen.clip(t)
+	return a.printTables(t)
 }
 
 // entriesOf returns the buckets of a page, and then an error if damaged ones are missing.

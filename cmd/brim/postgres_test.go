@@ -115,7 +115,7 @@ func TestPostgresSpend(t *testing.T) {
 	spend("charge", "card", "30", "--also", "team/ops").want(t, exitOK, "charged", "")
 	spend("charge", "card", "991").want(t, exitNever, "single", "")
 	spend("rules", "history").want(t, exitOK, "held  brim", "")
-	spend("verify").want(t, exitOK, "sound: 1 accounts", "")
+	spend("verify").want(t, exitOK, "sound: 1 account", "")
 	tight := budgetIn(t, strings.Replace(cardsBudget, "990", "20", 1))
 	cli(t, "spend", "rules", "diff", tight, "--store", s).want(t, exitBroken, "+   - ", "")
 	cli(t, "spend", "backtest", "--rules", tight, "--store", s).want(t, exitOK, "cards: of 2 decisions on 1 accounts", "")

@@ -135,7 +135,7 @@ func (a *app) describeReplay(rep *simulate.Report, log *trace.Reader) error {
 		})
 	}
 	t := table.New(table.Right(""), table.Left(""))
-	t.Add(fmt.Sprint(rep.Requests), fmt.Sprintf("requests by %d keys%s", rep.Keys, soFar(rep)))
+	t.Add(fmt.Sprint(rep.Requests), fmt.Sprintf("requests by %s%s", count(rep.Keys, "key"), soFar(rep)))
 	t.Add(fmt.Sprint(o.Accepted),
 		fmt.Sprintf("accepted, %.1f%%, with %s units", 100*(1-o.Share()), units(o.UnitsAccepted)))
 	t.Add(fmt.Sprint(o.Refused), fmt.Sprintf("refused, %.1f%%", 100*o.Share()))

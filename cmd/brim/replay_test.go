@@ -119,8 +119,8 @@ func TestReplayOfBadInput(t *testing.T) {
 	}{
 		{name: "empty", code: exitData, says: "is empty"},
 		{name: "blank", content: "\n\n  \n", code: exitData, says: "is empty"},
-		{name: "binary", content: strings.Repeat("\x00\xff\x7fELF", 9999), code: exitData, says: "none of its 1 lines is a request"},
-		{name: "html", content: "<html>\n<body>\n</html>\n", code: exitData, says: "none of its 3 lines is a request"},
+		{name: "binary", content: strings.Repeat("\x00\xff\x7fELF", 9999), code: exitData, says: "no request in its 1 line"},
+		{name: "html", content: "<html>\n<body>\n</html>\n", code: exitData, says: "no request in its 3 lines"},
 		{name: "one long line", content: strings.Repeat("x", 3<<20), code: exitData, says: "longer than"},
 		{name: "truncated.gz", content: whole[:len(whole)-20], code: exitData, says: "the gzip file is truncated", part: "in the part of the log that was decided"},
 		{name: "damaged.gz", content: whole[:len(whole)-8] + "12345678", code: exitData, says: "the gzip file is damaged", part: "in the part of the log that was decided"},
@@ -156,13 +156,13 @@ func TestReplayOfBadInput(t *testing.T) {
 	cli(t, append([]string{"replay", dir}, limit...)...).want(t, exitData, "", "is a directory")
 	r = cliIn(t, t.Context(), "x\n"+line+"y\nz\n\nw\n", append([]string{"replay", "-"}, limit...)...)
 	r.want(t, exitOK, "1  requests", "stdin: line 1: ")
-	for _, says := range []string{"line 3: ", "line 4: ", "1 more lines are not requests"} {
+	for _, says := range []string{"line 3: ", "line 4: ", "further lines that are not requests: 1"} {
 		if !strings.Contains(r.stderr, says) {
 			t.Errorf("stderr is %q; want %q in it", r.stderr, says)
 		}
 	}
 	r = cliIn(t, t.Context(), whole, append([]string{"replay", "-"}, limit...)...)
-	r.want(t, exitOK, "10000  requests by 1 keys", "")
+	r.want(t, exitOK, "10000  requests by 1 key", "")
 }
 
 func TestReplayOfFormats(t *testing.T) {

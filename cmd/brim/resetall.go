@@ -22,9 +22,9 @@ func (a *app) resetAll(ctx context.Context, s *opened, prefix string, yes bool) 
 	}
 	if n > 0 && !yes {
 		if !a.asks() {
-			return usagef("--all would delete %d buckets of %s; without a terminal to ask at, it needs --yes", n, s.name)
+			return usagef("--all would delete %s of %s; without a terminal to ask at, it needs --yes", count(n, "bucket"), s.name)
 		}
-		fmt.Fprintf(a.stderr, "delete %d buckets of %s? Type yes: ", n, printable(s.name))
+		fmt.Fprintf(a.stderr, "delete %s of %s? Type yes: ", count(n, "bucket"), printable(s.name))
 		answer, err := atOnce(ctx, func() (string, error) { return bufio.NewReader(a.stdin).ReadString('\n') })
 		if err != nil {
 			return usagef("no answer, so nothing was deleted: %w", err)
@@ -41,7 +41,7 @@ func (a *app) resetAll(ctx context.Context, s *opened, prefix string, yes bool) 
 	deleted := 0
 	for chunk := range slices.Chunk(keys, 1000) {
 		if err := s.Delete(ctx, chunk...); err != nil {
-			return fmt.Errorf("%d buckets were deleted, and then: %w", deleted, err)
+			return fmt.Errorf("buckets deleted: %d, and then: %w", deleted, err)
 		}
 		deleted += len(chunk)
 	}

@@ -69,9 +69,15 @@ func (a *app) root() *cobra.Command {
 	root.SetIn(a.stdin)
 	root.SetOut(a.stdout)
 	root.SetErr(a.stderr)
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return flagError(err) })
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		if words := cmd.Flags().Args(); cmd.HasSubCommands() && len(words) > 0 {
+			return group(cmd, words) // the flags belong to a command that does not exist
+		}
+		return flagError(err)
+	})
 	root.Flags().BoolVar(&showVersion, "version", false, "print the version")
 	root.SetHelpCommand(helpCommand())
+	root.SetUsageFunc(usage)
 	flags := root.PersistentFlags()
 	flags.StringVar(&a.store, "store", defaultStore(), "store of the buckets: a file, memory:, postgres://... or redis://...")
 	flags.Lookup("store").DefValue = "$BRIM_STORE, else brim.db" // help must not show a password
@@ -83,6 +89,8 @@ func (a *app) root() *cobra.Command {
 	root.InitDefaultCompletionCmd()
 	completion, _, _ := root.Find([]string{"completion"})
 	completion.Args, completion.RunE = cobra.ArbitraryArgs, group
+	a.completeInBash(completion)
+	a.addCompletions(root)
 	return root
 }
 
@@ -134,11 +142,8 @@ func exactArgs(names ...string) cobra.PositionalArgs {
 // mostArgs accepts at most n arguments.
 func mostArgs(n int) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
-		switch more := len(args) - n; {
-		case more > 1:
-			return usagef("%d arguments too many", more)
-		case more == 1:
-			return usagef("one argument too many")
+		if more := len(args) - n; more > 0 {
+			return usagef("%s too many", count(more, "argument"))
 		}
 		return nil
 	}

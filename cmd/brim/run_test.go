@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 )
@@ -74,6 +75,8 @@ func TestWrongCalls(t *testing.T) {
 		"text.db": strings.Repeat("not a database\n", 1000), "empty.db": "", "lost.db.journal": "left behind",
 		"cards.yaml":  "budget: cards\ncurrency: EUR\nrules:\n  - {name: month, rolling: 1000.00, window: 30d}\n",
 		"rules2.yaml": "budget: others\ncurrency: EUR\nrules: [{name: e, lifetime: 1}]\n",
+		"drains.yaml": "budget: b\ncurrency: EUR\nrules: [{name: e, leaky: 1, drains_in: 0s}]\n",
+		"two.yaml":    "budget: b\ncurrency: EUR\nrules: [{name: e, lifetime: 1}]\n---\nbudget: c\n",
 		"field.yaml":  "budget: x\ncolour: red\n", "rules.yaml": "budget: a/b\ncurrency: EUR\nrules: [{name: e, lifetime: 1}]\n",
 	} {
 		if err := os.WriteFile(name, []byte(content), 0o600); err != nil {
@@ -92,10 +95,10 @@ func TestWrongCalls(t *testing.T) {
 		{"try k 1 --colour", 64, "brim try: unknown flag: --colour"},
 		{"try", 64, "brim try: KEY is missing"},
 		{"try k", 64, "brim try: AMOUNT is missing"},
-		{"try k 1 2", 64, "brim try: one argument too many"},
+		{"try k 1 2", 64, "brim try: 1 argument too many"},
 		{"try k 1 --leak-rate 1", 64, "brim try: a limit needs --capacity, and one of --leak-rate and --over; or --limit"},
 		{"try k 1 --capacity 1", 64, "brim try: a limit needs one of --leak-rate and --over beside --capacity"},
-		{"try k 1 --capacity 1 --leak-rate 1 --over 1s", 64, "brim try: a limit needs one of --leak-rate and --over beside --capacity"},
+		{"try k 1 --capacity 1 --leak-rate 1 --over 1s", 64, "brim try: give one of --leak-rate and --over, not both"},
 		{"state k --capacity 1", 64, "brim state: a limit needs one of --leak-rate and --over beside --capacity"},
 		{"try k 1 --capacity 0 --leak-rate 0", 64, "brim try: --leak-rate: invalid limit: the limit is not set; to let nobody in, use --limit nobody"},
 		{"try k 1 --capacity -1 --leak-rate 1", 64, "brim try: --capacity: invalid limit: capacity is -1; it must be from 0 to 2^53"},
@@ -110,7 +113,7 @@ func TestWrongCalls(t *testing.T) {
 		{"try k 1 --capacity 1 --over 0s", 64, "brim try: --over is the time in which a full bucket drains; it must be positive"},
 		{"try k 1 --capacity 1 --over 90", 64, `brim try: --over: "90" is not a duration: a unit is missing after a number, like 90s, 15m, 24h or 30d`},
 		{"try k NaN --capacity 1 --leak-rate 1", 64, "brim try: invalid amount: the amount is NaN; it must be a number from 0 to 2^53"},
-		{"try --capacity 1 --leak-rate 1 -- k -1", 64, "brim try: invalid amount: the amount is -1; it must be a number from 0 to 2^53"},
+		{"try --capacity 1 --leak-rate 1 -- k -1", 64, "brim try: AMOUNT is -1; it must be positive"},
 		{"fillup k x --capacity 1 --leak-rate 1", 64, "brim fillup: AMOUNT, which comes after KEY, is not a number"},
 		{"try 1 LONG --capacity 1 --leak-rate 1", 64, "brim try: AMOUNT, which comes after KEY, is not a number"},
 		{"try k 1e-300 --capacity 1 --leak-rate 1", 64, "brim try: invalid amount: the amount 1e-300 is lost in the rounding of capacity 1; count in larger units"},
@@ -126,7 +129,7 @@ func TestWrongCalls(t *testing.T) {
 		{"reset a ''", 64, "brim reset: invalid key: the key is empty; a key has 1 to 512 bytes"},
 		{"list --by size", 64, `brim list: --by is "size"; it must be level, ratio, key or refused`},
 		{"list --by refused", 64, `brim list: --by refused needs the page of a program, https://..., as --store: a store keeps no refusals`},
-		{"list --limit -1", 64, "brim list: --limit is -1; it must be positive, or 0 for all"},
+		{"list --rows -1", 64, "brim list: --rows is -1; it must be positive, or 0 for all"},
 		{"list --store ''", 64, "brim list: --store: not the name of a store: it is empty; give a file, memory:, postgres://..., redis://..., redis+cluster://..., redis+sentinel://... or redis+unix://..."},
 		{"list --store mysql://h", 64, "brim list: --store: not the name of a store: it looks like the address of a server, but its beginning is unknown; give a file, memory:, postgres://..., redis://..., redis+cluster://..., redis+sentinel://... or redis+unix://.... A file of that name is file:NAME"},
 		{"try k 1 --capacity 1 --leak-rate 1 --store postgres:/user:pw@host", 64, "brim try: --store: not the name of a store: two slashes must follow the colon, as in postgres://user:password@host:port/database"},
@@ -134,7 +137,7 @@ func TestWrongCalls(t *testing.T) {
 		{"migrate up --store redis://h", 64, "brim migrate up: migrations are for PostgreSQL; give --store postgres://..."},
 		{"migrate sql --store postgres:/user:pw@host", 64, "brim migrate sql: --store: not the name of a store: two slashes must follow the colon, as in postgres://user:password@host:port/database"},
 		{"verify --store redis://h", 64, "brim verify: verify reads a bbolt file; give its path with --store"},
-		{"compact --store memory:", 64, "brim compact: memory: has no file to compact; give a bbolt file"},
+		{"compact --store memory:", 64, "brim compact: compact shrinks a bbolt file; give its path with --store"},
 		{"replay --capacity 1 --leak-rate 1", 64, "brim replay: LOG is missing"},
 		{"replay -", 64, "brim replay: a limit needs --capacity, and one of --leak-rate and --over; or --limit"},
 		{"replay - --capacity 1 --leak-rate 1 --top -1", 64, "brim replay: --top is -1; it must be 0 or more"},
@@ -147,7 +150,7 @@ func TestWrongCalls(t *testing.T) {
 		{"size --timeout 3s", 64, "brim size: LOG is missing; without LOG, size needs --leak-rate and --timeout"},
 		{"size --leak-rate 0 --timeout 3s", 64, "brim size: --leak-rate times --timeout: invalid limit: the limit is not set; to let nobody in, use --limit nobody"},
 		{"size - --refuse 2", 64, `brim size: --refuse: "2" is not a share from 0 to 1, or from 0% to 100%`},
-		{"size - --leak-rate 1 --over 1m", 64, "brim size: give one of --over and --leak-rate, not both"},
+		{"size - --leak-rate 1 --over 1m", 64, "brim size: give one of --leak-rate and --over, not both"},
 		{"size - --over 0s", 64, "brim size: --over is 0s; it must be positive"},
 		{"size - --timeout 0s", 64, "brim size: --timeout is 0s; it must be positive"},
 		{"size - --timeout 3s", 64, "brim size: --timeout is 3s, and every limit on the list drains in --over 1m0s; choose --over 3s or less"},
@@ -156,7 +159,7 @@ func TestWrongCalls(t *testing.T) {
 		{"size - --from 31 --to 49", 64, "brim size: --from and --to: there is no round capacity from 31 to 49; choose bounds further apart"},
 		{"size - --from 1e-9 --to 1e30", 64, "brim size: --from and --to: the list from 1e-09 to 1e+30 has 235 limits; choose bounds with at most 200"},
 		{"size - --leak-rate 1 --timeout 1s --from 5", 64, "brim size: --from is 5, and a queue that drains within --timeout holds 1; choose a smaller --from"},
-		{"size a b", 64, "brim size: one argument too many"},
+		{"size a b", 64, "brim size: 1 argument too many"},
 		{"simulate --capacity 1 --leak-rate 1", 64, "brim simulate: --rate is missing: the number of arrivals per second; or list them with --at"},
 		{"simulate --rate 1", 64, "brim simulate: a limit needs --capacity, and one of --leak-rate and --over; or --limit"},
 		{"simulate --rate 1 --capacity 1 --leak-rate 1 --pattern x", 64, `brim simulate: --pattern is "x"; it must be constant, poisson or bursts`},
@@ -207,7 +210,7 @@ func TestWrongCalls(t *testing.T) {
 		{"try k 1 --capacity 5 --leak-rate 1 --store http://127.0.0.1:1/", 64, "brim try: --store is the address of a page, which only list, state, doctor, reset, block and unblock look into: brim has no server protocol, and decides only in the program that has the store open; to decide from many programs, share the buckets through PostgreSQL or Redis"},
 		{"replay none.log --capacity 5 --leak-rate 1", 65, "brim replay: open none.log: no such file or directory"},
 		{"replay . --capacity 5 --leak-rate 1", 65, "brim replay: . is a directory; give a file"},
-		{"replay text.db --capacity 5 --leak-rate 1", 65, "brim replay: text.db: none of its 1000 lines is a request; tried access logs in NCSA common or combined format (Apache, nginx); CSV whose first line names time and key; JSON lines; --time and --key name other columns or members; line 1: it does not begin with host, identity, user and [time]"},
+		{"replay text.db --capacity 5 --leak-rate 1", 65, "brim replay: text.db: no request in its 1000 lines; tried access logs in NCSA common or combined format (Apache, nginx); CSV whose first line names time and key; JSON lines; --time and --key name other columns or members; line 1: it does not begin with host, identity, user and [time]"},
 		{"size none.log", 65, "brim size: open none.log: no such file or directory"},
 		{"backup nodir/x.db --store text.db", 65, `brim backup: text.db: it is not a bbolt file, or its meta page is damaged; move the file and its journal away and restore the last backup; see "brim help backup"`},
 		{"exec k 1 --capacity 5 --leak-rate 1 -- nosuchcmd", 127, "brim exec: nosuchcmd: executable file not found in $PATH"},
@@ -250,8 +253,38 @@ func TestWrongCalls(t *testing.T) {
 		{"spend charge card 1 --budget cards --store redis://x", 64, "brim spend charge: spend keeps no ledger in Redis, because a fail-over there can lose what was acknowledged; give a file or postgres://..."},
 		{"spend capture pay 1 --budget cards --store cards.db", 65, "brim spend capture: no such spend: its ID is unknown, began no spend, or is older than --keep-ids"},
 		{"spend get pay --budget cards --store cards.db", 65, "brim spend get: no such spend: its ID is unknown, or is older than --keep-ids"},
-		{"spend history card --limit -1 --budget cards", 64, "brim spend history: --limit is -1; it must be 0 or more"},
+		{"spend history card --rows -1 --budget cards", 64, "brim spend history: --rows is -1; it must be positive, or 0 for all"},
+		{"fil k 1 --limit 5/1h", 64, `brim: there is no command "fil"; did you mean "fillup"?`},
+		{"spend chrage card 1 --id pay", 64, `brim spend: there is no command "chrage"; did you mean "charge"?`},
+		{"migrate upp --unlogged", 64, `brim migrate: there is no command "upp"; did you mean "up"?`},
+		{"size - --refuse 1", 64, `brim size: --refuse: "1" may mean 1% or 100%; write the percent sign`},
+		{"bench --refused 1.0", 64, `brim bench: --refused: "1.0" may mean 1% or 100%; write the percent sign`},
+		{"size - --refuse 101%", 64, `brim size: --refuse: "101%" is not a share from 0 to 1, or from 0% to 100%`},
+		{"simulate --rate 1 --capacity 1 --leak-rate 1 --plot x.png", 64, "brim simulate: --plot: x.png: a picture is in SVG; give a name that ends with .svg"},
+		{"size - --plot picture", 64, "brim size: --plot: picture: a picture is in SVG; give a name that ends with .svg"},
+		{"spend backtest --rules cards.yaml --plot flips.pdf --store cards.db", 64, "brim spend backtest: --plot: flips.pdf: a picture is in SVG; give a name that ends with .svg"},
+		{"try k 0 --limit 5/1h", 64, "brim try: AMOUNT is 0; it must be positive"},
+		{"fillup k 0 --limit 5/1h", 64, "brim fillup: AMOUNT is 0; it must be positive"},
+		{"able k 0 --limit 5/1h", 64, "brim able: AMOUNT is 0; it must be positive"},
+		{"drain k 0.0 --limit 5/1h", 64, "brim drain: AMOUNT is 0; it must be positive"},
+		{"exec k 0 --limit 5/1h -- true", 64, "brim exec: AMOUNT is 0; it must be positive"},
+		{"state k --capacity 1 --leak-rate 1 --over 1s", 64, "brim state: give one of --leak-rate and --over, not both"},
+		{"compact --store postgres://127.0.0.1:1/x", 64, "brim compact: compact shrinks a bbolt file; give its path with --store"},
+		{"backup x.db --store postgres://127.0.0.1:1/x", 64, "brim backup: backup copies a bbolt file; give its path with --store"},
+		{"spend rules check drains.yaml", 65, `brim spend rules check: drains.yaml: not a budget file: line 3: rules[0].drains_in: leaky rule "e": its drains_in is 0s; it must be from a microsecond to 100 years`},
+		{"spend rules set two.yaml --store cards.db", 65, "brim spend rules set: two.yaml: not a budget file: a second document follows the first; a file has one budget"},
+		{"list --limit 5", 64, "brim list: unknown flag: --limit"},
+		{"spend rules set cards.yaml --by ops", 64, "brim spend rules set: unknown flag: --by"},
+		{"reset --rows 3", 64, "brim reset: unknown flag: --rows"},
 	} {
+		if prefix, _, _ := strings.Cut(tc.says, ": "); !strings.HasPrefix(prefix, "brim") {
+			t.Errorf("%q does not begin with the command", tc.says)
+		}
+		for line := range strings.SplitSeq((screen{width: columns}).fold(tc.says), "\n") {
+			if n := utf8.RuneCountInString(line); n > columns && strings.Contains(strings.TrimLeft(line, " "), " ") {
+				t.Errorf("brim %s: a terminal of %d columns gets a line of %d: %s", tc.call, columns, n, line)
+			}
+		}
 		args := strings.Fields(tc.call)
 		for i, arg := range args {
 			switch arg {
@@ -338,6 +371,11 @@ func TestDefaultStore(t *testing.T) {
 // Every command has a description, and an example that it accepts.
 func TestHelp(t *testing.T) {
 	cli(t).want(t, exitOK, "Exit status", "")
+	fits(t, "brim --help", cli(t, "--help").stdout)
+	fits(t, "brim help exit", cli(t, "help", "exit").stdout)
+	for _, shell := range []string{"", "bash", "fish", "powershell", "zsh"} {
+		fits(t, "brim completion", cli(t, "completion", shell, "--help").stdout)
+	}
 	var check func(cmd *cobra.Command)
 	check = func(cmd *cobra.Command) {
 		for _, sub := range cmd.Commands() {
@@ -346,6 +384,7 @@ func TestHelp(t *testing.T) {
 			}
 			path := strings.Fields(sub.CommandPath())[1:]
 			r := cli(t, append(path, "--help")...)
+			fits(t, sub.CommandPath()+" --help", r.stdout)
 			r.want(t, exitOK, "Examples:\n  ", "")
 			if sub.Short == "" || sub.Long == "" || !strings.Contains(sub.Example, sub.CommandPath()) {
 				t.Errorf("%s lacks a description or an example of itself", sub.CommandPath())
@@ -360,6 +399,16 @@ func TestHelp(t *testing.T) {
 		}
 	}
 	check((&app{}).root())
+}
+
+// fits checks that no line of a text is wider than 80 columns.
+func fits(t *testing.T, name, text string) {
+	t.Helper()
+	for line := range strings.Lines(text) {
+		if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > 80 {
+			t.Errorf("%s: a line of %d columns: %s", name, n, line)
+		}
+	}
 }
 
 // calls returns the arguments of the calls of brim in an example, without those of other programs.

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -96,7 +95,7 @@ func (a *app) simulate(ctx context.Context, l simulate.Limit, f *simulateFlags) 
 	o.Watch = f.watch(&levels, &result)
 	o.Progress = func(attempts int64) {
 		done := float64(callers.Stats().Last) / float64(f.pattern.Duration)
-		p.set(min(1, done), fmt.Sprintf("%d attempts", attempts))
+		p.set(min(1, done), count(attempts, "attempt"))
 	}
 	rep, err := simulate.Run(ctx, callers, o)
 	if err != nil && (rep == nil || ctx.Err() == nil) {
@@ -149,29 +148,23 @@ func (a *app) describeSimulation(f *simulateFlags, result *simulationJSON) error
 	if f.pattern.Rate > 0 {
 		atRate = fmt.Sprintf(", at %s per second", units(f.pattern.Rate))
 	}
-	fmt.Fprintf(a.stdout, "%d callers, %s%s%s\n\n", result.Limits[0].Callers, f.shape, atRate, soFar)
-	columns := []table.Column{
-		table.Right("CAPACITY"), table.Right("LEAK RATE"), table.Right("ATTEMPTS"), table.Right("REFUSED"),
-		table.Right("SHARE"), table.Right("SERVED"), table.Right("GAVE UP"), table.Right("MEAN WAIT"),
-		table.Right("LONGEST"), table.Right("BUSIEST SECOND"), table.Right("THROUGH"),
-	}
-	const late = 6 // the place of a column that only --timeout adds
+	l := &result.Limits[0]
+	fmt.Fprintf(a.stdout, "%s, %s%s%s\n\n", count(l.Callers, "caller"), f.shape, atRate, soFar)
+	seconds := func(s float64) string { return span(time.Duration(s * float64(time.Second)).Round(time.Microsecond)) }
+	t := table.New(table.Left(""), table.Right(""))
+	t.Add("capacity", units(l.Capacity))
+	t.Add("leak rate", units(l.LeakRate)+"/s")
+	t.Add("attempts", fmt.Sprint(l.Attempts))
+	t.Add("refused", fmt.Sprint(l.Refused))
+	t.Add("share refused", percent(l.RefusedShare))
+	t.Add("callers served", fmt.Sprint(l.Served))
 	if f.timeout > 0 {
-		columns = slices.Insert(columns, late, table.Right("TOO LATE"))
+		t.Add("of them too late", fmt.Sprint(l.TooLate))
 	}
-	t := table.New(columns...)
-	for i := range result.Limits {
-		l := &result.Limits[i]
-		seconds := func(s float64) string { return span(time.Duration(s * float64(time.Second)).Round(time.Microsecond)) }
-		cells := []string{
-			units(l.Capacity), units(l.LeakRate) + "/s", fmt.Sprint(l.Attempts), fmt.Sprint(l.Refused),
-			percent(l.RefusedShare), fmt.Sprint(l.Served), fmt.Sprint(l.GaveUp), seconds(l.MeanWait),
-			seconds(l.LongestWait), fmt.Sprint(l.Busiest), fmt.Sprint(l.Through),
-		}
-		if f.timeout > 0 {
-			cells = slices.Insert(cells, late, fmt.Sprint(l.TooLate))
-		}
-		t.Add(cells...)
-	}
+	t.Add("gave up", fmt.Sprint(l.GaveUp))
+	t.Add("mean wait", seconds(l.MeanWait))
+	t.Add("longest wait", seconds(l.LongestWait))
+	t.Add("most attempts in a second", fmt.Sprint(l.Busiest))
+	t.Add("most served in a second", fmt.Sprint(l.Through))
 	return a.printTables(t)
 }

@@ -76,7 +76,7 @@ func (f *sizeFlags) check(log bool) error {
 	set := f.cmd.Flags().Changed
 	switch {
 	case set("over") && set("leak-rate"):
-		return usagef("give one of --over and --leak-rate, not both")
+		return usagef("give one of --leak-rate and --over, not both")
 	case set("timeout") && f.timeout <= 0:
 		return usagef("--timeout is %v; it must be positive", f.timeout.Std())
 	case !log && !(set("leak-rate") && set("timeout")):
@@ -128,8 +128,8 @@ func (f *sizeFlags) limits() ([]simulate.Limit, error) {
 		return nil, usagef("--from and --to: there is no round capacity from %v to %v; choose bounds further apart", from, to)
 	}
 	if len(capacities) > maxSizes {
-		return nil, usagef("--from and --to: the list from %v to %v has %d limits; choose bounds with at most %d", from, to,
-			len(capacities), maxSizes)
+		return nil, usagef("--from and --to: the list from %v to %v has %s; choose bounds with at most %d", from, to,
+			count(len(capacities), "limit"), maxSizes)
 	}
 	limits := limit.With(capacities)
 	for _, l := range limits {
@@ -229,8 +229,11 @@ func (s *fraction) String() string {
 func (s *fraction) Set(text string) error {
 	number, isPercent := strings.CutSuffix(text, "%")
 	v, err := strconv.ParseFloat(number, 64)
-	if isPercent {
+	switch {
+	case isPercent:
 		v /= 100
+	case v == 1:
+		return errors.New("may mean 1% or 100%; write the percent sign")
 	}
 	if err != nil || !(v >= 0 && v <= 1) {
 		return errors.New("is not a share from 0 to 1, or from 0% to 100%")

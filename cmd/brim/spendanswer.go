@@ -87,6 +87,11 @@ func (a *app) describeSpend(id string, d spend.Decision, done string) error {
 		}
 		t.Add("  "+ruleText(x.Usage), figures(x.Usage), when)
 	}
+	if d.Approved { // a decline tells the rules that refused
+		for _, x := range d.Remaining {
+			t.Add("  "+ruleText(x), fmt.Sprintf("%s of %s left", x.Remaining.Decimal(), x.Limit))
+		}
+	}
 	for _, x := range d.Shadow {
 		t.Add("  "+ruleText(x), figures(x), "is in the shadow, and would decline")
 	}

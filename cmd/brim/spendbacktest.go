@@ -172,13 +172,13 @@ func (t *backtest) run(ctx context.Context, rules spend.Budget) error {
 func (t *backtest) flip(f spend.Flip) error {
 	t.report.add(&f)
 	t.account.add(&f)
-	count(t.days, f.Entry.At.Format(time.DateOnly), &f)
+	tally(t.days, f.Entry.At.Format(time.DateOnly), &f)
 	by := f.Refused
 	if f.Approved {
 		by = f.Entry.Refused
 	}
 	for _, rule := range by {
-		count(t.rules, rule, &f)
+		tally(t.rules, rule, &f)
 	}
 	t.flipped[f.Entry.Seq] = true
 	if t.json {
@@ -196,7 +196,7 @@ func (t *backtest) flip(f spend.Flip) error {
 	return err
 }
 
-func count(in map[string]*flips, key string, f *spend.Flip) {
+func tally(in map[string]*flips, key string, f *spend.Flip) {
 	if in[key] == nil {
 		in[key] = new(flips)
 	}

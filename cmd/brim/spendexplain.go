@@ -68,7 +68,7 @@ func (a *app) describeRuleHistory(r *spend.RuleHistory) error {
 		return err
 	}
 	if r.Omitted > 0 {
-		fmt.Fprintf(a.stdout, "  and %d older ones\n", r.Omitted)
+		fmt.Fprintf(a.stdout, "  older ones: %d\n", r.Omitted)
 	}
 	if r.Incomplete != "" {
 		fmt.Fprintf(a.stdout, "  may be incomplete: %s\n", r.Incomplete)

@@ -46,16 +46,16 @@ func (a *app) spendRemainingCommand(f *spendFlags) *cobra.Command {
 }
 
 func (a *app) spendHistoryCommand(f *spendFlags) *cobra.Command {
-	limit := 20
+	rows := 20
 	cmd := newCommand("spend/history")
-	cmd.Flags().IntVar(&limit, "limit", limit, "most entries to show; 0 shows all")
+	cmd.Flags().IntVar(&rows, "rows", rows, "most entries to show; 0 shows all")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if limit < 0 {
-			return usagef("--limit is %d; it must be 0 or more", limit)
+		if rows < 0 {
+			return usagef("--rows is %d; it must be positive, or 0 for all", rows)
 		}
 		return a.withBudget(cmd.Context(), f, func(b *spend.Budgets) error {
 			t := table.New(make([]table.Column, 8)...)
-			for e, err := range b.History(cmd.Context(), args[0], &spend.HistoryOptions{Limit: limit}) {
+			for e, err := range b.History(cmd.Context(), args[0], &spend.HistoryOptions{Limit: rows}) {
 				if err != nil {
 					return err
 				}

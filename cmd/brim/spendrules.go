@@ -27,7 +27,7 @@ func (a *app) spendRulesCommand(f *spendFlags) *cobra.Command {
 type setFlags struct{ by, reason string }
 
 func (s *setFlags) add(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&s.by, "by", "brim", "who sets the rules; the ledger keeps it")
+	cmd.Flags().StringVar(&s.by, "author", "brim", "who sets the rules; the ledger keeps it")
 	cmd.Flags().StringVar(&s.reason, "reason", "", "why; the ledger keeps it")
 }
 

@@ -29,7 +29,7 @@ func TestSpendRules(t *testing.T) {
 		return on(append(args, "--budget", "cards")...)
 	}
 	first := budgetIn(t, cardsBudget)
-	on("set", first, "--by", "ann", "--reason", "the beginning").want(t, exitOK, "set: cards revision 1, held\nset: team revision 1, held\n", "")
+	on("set", first, "--author", "ann", "--reason", "the beginning").want(t, exitOK, "set: cards revision 1, held\nset: team revision 1, held\n", "")
 	on("set", first).want(t, exitOK, "unchanged: cards revision 1, held\nunchanged: team revision 1, held\n", "")
 	on("diff", first).want(t, exitOK, "", "")
 	cli(t, "spend", "charge", "card", "600", "--also", "team/ops", "--budget", "cards", "--store", store).want(t, exitOK, "charged", "")
@@ -53,7 +53,7 @@ func TestSpendRules(t *testing.T) {
 		t.Errorf("exit status %d, and\n%swant\n%s", r.code, r.stdout, want)
 	}
 	on("diff", second, "--json").want(t, exitBroken, `"removed":["  - {\"name\":\"month\"`, "")
-	on("set", second, "--by", "bob", "--json").want(t, exitOK, `{"budget":"cards","revision":2,"held":true,"changed":true}`, "")
+	on("set", second, "--author", "bob", "--json").want(t, exitOK, `{"budget":"cards","revision":2,"held":true,"changed":true}`, "")
 	cli(t, "spend", "charge", "card", "101", "--budget", "cards", "--store", store).want(t, exitRefused, "600.00 of 700.00 EUR used", "")
 
 	// A file with a number of its own is compared with the store's.
@@ -97,11 +97,11 @@ func TestSpendRules(t *testing.T) {
 		})
 		return rule
 	}
-	on("set", first, "--by", "ann").want(t, exitOK, "set: cards revision 8, held", "")
+	on("set", first, "--author", "ann").want(t, exitOK, "set: cards revision 8, held", "")
 	if rule := starts(); rule != "month" {
 		t.Errorf("the program decides by rule %q", rule)
 	}
-	cards("release", "--by", "ann", "--reason", "done").want(t, exitOK, "released: cards revision 9\n", "")
+	cards("release", "--author", "ann", "--reason", "done").want(t, exitOK, "released: cards revision 9\n", "")
 	cards("release").want(t, exitOK, "not held: cards revision 9\n", "")
 	cards("show").want(t, exitOK, ", by ann: done\n", "")
 	on("set", first).want(t, exitOK, "set: cards revision 10, held", "")
@@ -141,7 +141,7 @@ func TestSpendRulesOfALifetime(t *testing.T) {
 // A budget that a program may change at once has its maker and its reason, too.
 func TestSpendRulesBeginReleased(t *testing.T) {
 	store := storeIn(t)
-	cli(t, "spend", "rules", "set", budgetIn(t, cardsBudget), "--release", "--by", "ann", "--store", store).want(t, exitOK, "set: cards revision 1\n", "")
+	cli(t, "spend", "rules", "set", budgetIn(t, cardsBudget), "--release", "--author", "ann", "--store", store).want(t, exitOK, "set: cards revision 1\n", "")
 	cli(t, "spend", "rules", "show", "--budget", "cards", "--store", store).want(t, exitOK, ", by ann\n", "")
 }
 

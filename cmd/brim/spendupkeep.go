@@ -18,7 +18,7 @@ func (a *app) spendPruneCommand(f *spendFlags) *cobra.Command {
 				return err
 			}
 			return a.print(map[string]int64{"expired_holds": done.Expired, "ids": done.Requests},
-				fmt.Sprintf("pruned: %d expired holds, %d IDs", done.Expired, done.Requests))
+				fmt.Sprintf("pruned: %s, %s", count(done.Expired, "expired hold"), count(done.Requests, "ID")))
 		})
 	}
 	return cmd
@@ -33,7 +33,7 @@ func (a *app) spendVerifyCommand(f *spendFlags) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.print(map[string]int{"accounts": accounts}, fmt.Sprintf("sound: %d accounts", accounts))
+			return a.print(map[string]int{"accounts": accounts}, "sound: "+count(accounts, "account"))
 		})
 	}
 	return cmd

@@ -48,12 +48,13 @@ func secondsOrNull(d time.Duration) *float64 {
 	return &s
 }
 
-// print prints v as one line of JSON if --json is set, and otherwise the text as a line.
+// print prints v as one line of JSON if --json is set, and otherwise the text as a line, which a
+// terminal gets in lines of its width.
 func (a *app) print(v any, text string) error {
 	if a.json {
 		return a.printJSON(v)
 	}
-	_, err := fmt.Fprintln(a.stdout, text)
+	_, err := fmt.Fprintln(a.stdout, a.screen.fold(text))
 	return err
 }
 
@@ -132,6 +133,6 @@ func (a *app) printTables(tables ...*table.Table) error {
 			texts = append(texts, t.Text())
 		}
 	}
-	_, err := io.WriteString(a.stdout, a.fit(strings.Join(texts, "\n")))
+	_, err := io.WriteString(a.stdout, a.screen.fold(strings.Join(texts, "\n")))
 	return err
 }

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 
 	"github.com/brimgo/brim/cmd/brim/internal/simulate"
 	"github.com/brimgo/brim/cmd/brim/internal/trace"
@@ -56,7 +57,7 @@ func (a *app) describeSweep(rep *simulate.Report, log *trace.Reader) error {
 	if a.json {
 		return a.printJSON(newSweepJSON(rep, log))
 	}
-	fmt.Fprintf(a.stdout, "%d requests by %d keys%s\n\n", rep.Requests, rep.Keys, soFar(rep))
+	fmt.Fprintf(a.stdout, "%s by %s%s\n\n", count(rep.Requests, "request"), count(rep.Keys, "key"), soFar(rep))
 	t := table.New(table.Right("CAPACITY"), table.Right("LEAK RATE"), table.Right("REFUSED"), table.Right("SHARE"),
 		table.Right("KEYS REFUSED"))
 	shown := len(rep.Outcomes)
@@ -87,6 +88,9 @@ func checkPicture(path string) error {
 	}
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
 		return usagef("--plot: %s is a directory; give the name of an SVG file", path)
+	}
+	if !strings.EqualFold(filepath.Ext(path), ".svg") {
+		return usagef("--plot: %s: a picture is in SVG; give a name that ends with .svg", path)
 	}
 	if info, err := os.Stat(filepath.Dir(path)); err != nil || !info.IsDir() {
 		return usagef("--plot: %s cannot be written: %s is no directory", path, filepath.Dir(path))

@@ -5,6 +5,8 @@ import (
 	"os"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/brimgo/brim/internal/table"
 )
 
 // screen takes the answers: a terminal, or a file or pipe.
@@ -46,33 +48,41 @@ func (a *app) verdict(good bool, word string) string {
 	return red + word + plain
 }
 
-// fit cuts the lines of a table that are longer than the terminal is wide, and marks the cut. In a
-// file or pipe, lines stay whole.
-func (a *app) fit(text string) string {
-	if a.screen.width == 0 {
+// fold breaks the lines that are longer than the terminal is wide. In a file or pipe, lines stay
+// whole.
+func (s screen) fold(text string) string {
+	if s.width == 0 {
 		return text
 	}
-	var b strings.Builder
-	for line := range strings.Lines(text) {
-		line = strings.TrimSuffix(line, "\n")
-		if utf8.RuneCountInString(line) > a.screen.width {
-			line = string([]rune(line)[:a.screen.width-1]) + "…"
-		}
-		b.WriteString(line + "\n")
+	var lines []string
+	for line := range strings.SplitSeq(text, "\n") {
+		lines = append(lines, fold(line, s.width, "    "))
 	}
-	return b.String()
+	return strings.Join(lines, "\n")
 }
 
-// figures is the width that a listing leaves to the columns behind the key.
-const figures = 60
+// shortest is the number of characters that a key keeps on every terminal.
+const shortest = 12
 
-// clipKey cuts a key that would leave no room on the terminal for its figures.
-func (a *app) clipKey(key string) string {
-	room := max(a.screen.width-figures, 16)
-	if a.screen.width == 0 || utf8.RuneCountInString(key) <= room {
-		return key
+// clip cuts the keys in the first column of a table that is wider than the terminal, and marks the
+// cut.
+func (s screen) clip(t *table.Table) {
+	widest, excess := shortest, 0
+	for line := range strings.Lines(t.Text()) {
+		excess = max(excess, utf8.RuneCountInString(line)-1-s.width)
 	}
-	return string([]rune(key)[:room-1]) + "…"
+	for _, row := range t.Rows {
+		widest = max(widest, utf8.RuneCountInString(row[0]))
+	}
+	if s.width == 0 || excess == 0 {
+		return
+	}
+	room := max(widest-excess, shortest)
+	for _, row := range t.Rows {
+		if utf8.RuneCountInString(row[0]) > room {
+			row[0] = string([]rune(row[0])[:room-1]) + "…"
+		}
+	}
 }
 
 // asks reports whether somebody sits at stdin who can answer a question.

@@ -49,8 +49,8 @@ func (a *app) ui(ctx context.Context, listen string, act bool) error {
 	}
 	token := os.Getenv("BRIM_TOKEN")
 	if n := len(token); n > 0 && n < uiapi.MinToken {
-		return usagef("BRIM_TOKEN has %d characters, which can be guessed; it must have at least %d: "+
-			"make one with \"openssl rand -hex 16\", or unset it", n, uiapi.MinToken)
+		return usagef("BRIM_TOKEN has %s, and can be guessed; it must have at least %d: "+
+			"make one with \"openssl rand -hex 16\", or unset it", count(n, "character"), uiapi.MinToken)
 	}
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", listen)
 	if err != nil {

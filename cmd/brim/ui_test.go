@@ -215,7 +215,7 @@ func TestPageAsStore(t *testing.T) {
 	for _, args := range [][]string{
 		{"list"},
 		{"list", "--json"},
-		{"list", "--by", "ratio", "--limit", "2"},
+		{"list", "--by", "ratio", "--rows", "2"},
 		{"list", "--prefix", "b", "--json"},
 		{"state", "a"},
 		{"state", "a", "--json"},
@@ -241,7 +241,7 @@ func TestPageAsStore(t *testing.T) {
 	}
 	allow = ui.Bearer("a-long-enough-secret", ui.Look)
 	on("state", "b").want(t, exitOK, "4", "")
-	on("reset", "b").want(t, exitUnavailable, "", "not allowed")
+	on("reset", "b").want(t, exitUnavailable, "", "not allowed: You may look, and not change anything. A program allows changes by ui.Act for the request, and brim ui by --act.\n")
 	if st, err := lim.StateOf(t.Context(), "b"); err != nil || st.Level != 4 {
 		t.Errorf("%+v, %v after a reset that was not allowed", st, err)
 	}
@@ -345,5 +345,5 @@ func TestListRefused(t *testing.T) {
 	}
 	list().want(t, exitOK, "BLOCKED UNTIL\ncard:2 ", "")
 	list("--prefix", "card:1").want(t, exitOK, "card:1 ", "")
-	list("--limit", "1", "--json").want(t, exitOK, `{"key":"card:2",`, "")
+	list("--rows", "1", "--json").want(t, exitOK, `{"key":"card:2",`, "")
 }

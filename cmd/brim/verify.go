@@ -23,12 +23,12 @@ func (a *app) verifyCommand() *cobra.Command {
 }
 
 func (a *app) verify(ctx context.Context) error {
-	p, err := a.place()
-	switch {
-	case err != nil:
+	if err := a.isFile("verify reads"); err != nil {
 		return err
-	case p.Kind() != place.File:
-		return usagef("verify reads a bbolt file; give its path with --store")
+	}
+	p, err := a.place()
+	if err != nil {
+		return err
 	}
 	if err := present(p); err != nil {
 		return err
@@ -107,7 +107,7 @@ func (r *reportJSON) text() string {
 		values += n
 	}
 	if r.Sound {
-		return fmt.Sprintf("sound: %d values", values)
+		return "sound: " + count(values, "value")
 	}
-	return b.String() + fmt.Sprintf("damaged: %d findings; %d values are intact", len(r.Damage), values)
+	return b.String() + fmt.Sprintf("damaged: %s; intact: %s", count(len(r.Damage), "finding"), count(values, "value"))
 }

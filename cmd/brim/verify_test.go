@@ -45,7 +45,7 @@ func TestVerify(t *testing.T) {
 	r := cli(t, "verify", "--store", path)
 	r.want(t, exitData, "bucket alpha: does not match its checksums", "")
 	r.want(t, exitData, "bucket gamma: does not match its checksums", "")
-	r.want(t, exitData, "damaged: 2 findings; 1 values are intact", "")
+	r.want(t, exitData, "damaged: 2 findings; intact: 1 value", "")
 	cli(t, "list", "--store", path).want(t, exitData, "beta", "left out")
 	cli(t, "state", "beta", "--store", path).want(t, exitOK, "3", "values=2")
 	var report reportJSON
@@ -55,7 +55,7 @@ func TestVerify(t *testing.T) {
 		t.Errorf("exit status %d, %+v; want both damaged buckets and one intact", r.code, report)
 	}
 	cli(t, "reset", "alpha", "gamma", "--store", path).want(t, exitOK, "reset: 2", "values=2")
-	cli(t, "verify", "--store", path).want(t, exitOK, "sound: 1 values", "")
+	cli(t, "verify", "--store", path).want(t, exitOK, "sound: 1 value", "")
 
 	// A key: the file is refused.
 	damaged = bytes.ReplaceAll(sound, []byte("beta\x01"), []byte("bfta\x01"))

@@ -52,15 +52,33 @@ func Clock(t, now time.Time) string {
 	return t.Format(time.DateTime)
 }
 
-// Units writes an amount: a whole number in full, another number to six decimals.
+// least is the smallest amount that Units writes in digits: the smallest leak rate.
+const least = 1e-12
+
+// Units writes an amount without an exponent: a whole number in full, and another number to six
+// decimals, or to six digits below a millionth.
 func Units(f float64) string {
-	if f == math.Trunc(f) || math.Abs(f) < 1e-6 {
-		if math.Abs(f) > 0 && math.Abs(f) < 1 {
-			return strconv.FormatFloat(f, 'g', 6, 64)
-		}
+	decimals := 6
+	switch a := math.Abs(f); {
+	case f == math.Trunc(f):
 		return strconv.FormatFloat(f, 'f', -1, 64)
+	case a < least:
+		return fmt.Sprintf("%s%.12f", map[bool]string{true: "below ", false: "above -"}[f > 0], least)
+	case a < 1e-6:
+		decimals -= int(math.Floor(math.Log10(a))) + 1
 	}
-	return strings.TrimRight(strings.TrimRight(strconv.FormatFloat(f, 'f', 6, 64), "0"), ".")
+	return strings.TrimRight(strings.TrimRight(strconv.FormatFloat(f, 'f', decimals, 64), "0"), ".")
+}
+
+// Count writes a number of things: "1 bucket", "2 entries". one is the word for a single thing.
+func Count[N ~int | ~int64 | ~uint64](n N, one string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	if stem, found := strings.CutSuffix(one, "y"); found && stem != "ke" {
+		return fmt.Sprint(n) + " " + stem + "ies"
+	}
+	return fmt.Sprint(n) + " " + one + "s"
 }
 
 // Key returns the key in quotes if it contains characters that could break a table or

@@ -72,9 +72,21 @@ func TestLine(t *testing.T) {
 	}
 }
 
+func TestCount(t *testing.T) {
+	for want, got := range map[string]string{
+		"0 buckets": Count(0, "bucket"), "1 bucket": Count(1, "bucket"), "2 entries": Count(int64(2), "entry"),
+		"1 entry": Count(uint64(1), "entry"), "2 keys": Count(2, "key"),
+	} {
+		if got != want {
+			t.Errorf("got %q; want %q", got, want)
+		}
+	}
+}
+
 func TestUnits(t *testing.T) {
 	for amount, want := range map[float64]string{
-		0: "0", 10_000: "10000", 2.5: "2.5", 1.0 / 3: "0.333333", 3.0000001: "3", 1e-9: "1e-09", 1 << 53: "9007199254740992",
+		0: "0", 10_000: "10000", 2.5: "2.5", 1.0 / 3: "0.333333", 3.0000001: "3", 1e-9: "0.000000001", 1.05785e-7: "0.000000105785", 9.9999999e-7: "0.000001",
+		-1.5e-8: "-0.000000015", 1e-12: "0.000000000001", 1e-300: "below 0.000000000001", -1e-300: "above -0.000000000001", 1 << 53: "9007199254740992",
 	} {
 		if got := Units(amount); got != want {
 			t.Errorf("%v is shown as %s, want %s", amount, got, want)

@@ -227,6 +227,9 @@ func (c *Client) refused(method string, answer *http.Response) error {
 // ErrForbidden reports a request that the program does not allow.
 var ErrForbidden = errors.New("not allowed")
 
+// ErrOnlyLook is the ErrForbidden of somebody who may look and wants to change a bucket.
+var ErrOnlyLook = fmt.Errorf("%w", ErrForbidden)
+
 // notPage returns the error of an answer that does not come from a page.
 func (c *Client) notPage(kind, err error) error {
 	return fmt.Errorf("%s: %w: the answer does not come from a page of package ui: %w", c, kind, err)

@@ -145,7 +145,7 @@ type Problem struct {
 	Title  string `json:"title"`
 	Status int    `json:"status"`
 	Detail string `json:"detail"`
-	Kind   string `json:"kind,omitempty"` // names an error of package store, or ErrReason
+	Kind   string `json:"kind,omitempty"` // names an error of package store, ErrReason or ErrOnlyLook
 }
 
 // kinds are the errors that a Problem names.
@@ -164,6 +164,7 @@ var kinds = []struct {
 	{"full", store.ErrFull},
 	{"unsupported", errors.ErrUnsupported},
 	{"reason", ErrReason},
+	{"only look", ErrOnlyLook},
 }
 
 // KindOf names the error that err is, or returns "".
