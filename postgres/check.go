@@ -72,6 +72,9 @@ func Check(ctx context.Context, pool *pgxpool.Pool, o *Options) ([]store.Finding
 	if err == nil && !k.undecided {
 		err = k.commit(ctx, pool, options)
 	}
+	if err == nil && !k.undecided {
+		err = k.open(ctx, s.run)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -83,6 +86,7 @@ type checker struct {
 	pgrun.Check
 	undecided bool   // a finding tells why no decision can work
 	standbys  string // for which commits wait
+	buckets   pgrun.Table
 }
 
 // sql returns the statement of a file.
@@ -253,20 +257,56 @@ func (k *checker) table(ctx context.Context) error {
 		k.undecided = true
 		return err
 	}
-	switch {
-	case t.Unvacuumed:
+	k.buckets = t
+	if t.Unvacuumed {
 		k.Add(store.Warning, "autovacuum", "it is off for the table, which therefore grows for ever",
 			fmt.Sprintf("`ALTER TABLE %s RESET (autovacuum_enabled)`", t.Name))
-	case t.Dead > 10_000+t.Live:
-		k.Add(store.Warning, "dead rows", fmt.Sprintf("the table has %d dead rows beside %d buckets: the vacuum does not keep up, "+
-			"most likely because of a long transaction or a forgotten replication slot", t.Dead, t.Live),
-			fmt.Sprintf("end it; see pg_stat_activity for the oldest backend_xmin, and pg_replication_slots; then `VACUUM %s`", t.Name))
 	}
 	if t.Bytes > 8<<20 && t.Bytes > 10*bucketBytes*(t.Live+t.Dead) {
 		k.Add(store.Warning, "bloat", fmt.Sprintf("the table takes %d MiB for %d buckets", t.Bytes>>20, t.Live),
 			fmt.Sprintf("`VACUUM FULL %s` in a quiet hour, since it locks the table; if the figure is wrong, ANALYZE first", t.Name))
 	}
 	return nil
+}
+
+// open looks for transactions that hold callers or the vacuum up, and judges the dead rows.
+func (k *checker) open(ctx context.Context, run *pgrun.Runner) error {
+	slot := ""
+	found, err := k.Open(ctx, true, []string{k.Names.Table()}, func(f func(context.Context, *pgx.Conn) error) error {
+		return run.Look(ctx, "check", func(ctx context.Context, conn *pgxpool.Conn) error {
+			err := conn.QueryRow(ctx, k.sql("check_slot"), pgrun.Plain).Scan(&slot)
+			if err == nil || errors.Is(err, pgx.ErrNoRows) {
+				err = f(ctx, conn.Conn())
+			}
+			return err
+		})
+	})
+	if err == nil {
+		k.dead(found, slot)
+	}
+	return err
+}
+
+// dead judges the dead rows. Their number alone tells nothing: after a burst it is high until the
+// autovacuum comes, within a minute or so. held reports whether a finding names a transaction that
+// keeps the vacuum from its work, and slot is such a replication slot.
+func (k *checker) dead(held bool, slot string) {
+	t := &k.buckets
+	if t.Dead <= 10_000+t.Live {
+		return
+	}
+	problem := fmt.Sprintf("the table has %d dead rows beside %d buckets: ", t.Dead, t.Live)
+	switch {
+	case slot != "":
+		k.Add(store.Warning, "dead rows", problem+"no vacuum can remove rows that the replication slot "+slot+" keeps, and no standby uses it",
+			fmt.Sprintf("start its standby, or `SELECT pg_drop_replication_slot(%s)`; then `VACUUM %s`", pgname.Literal(slot), t.Name))
+	case held:
+		k.Add(store.Warning, "dead rows", problem+"no vacuum can remove them before the transactions end that other findings name",
+			fmt.Sprintf("end those; then `VACUUM %s`", t.Name))
+	case t.Dead < t.Due:
+		k.Add(store.Warning, "dead rows", problem+fmt.Sprintf("by its settings the autovacuum comes at %d", t.Due),
+			fmt.Sprintf("`ALTER TABLE %s SET (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000)`; then `VACUUM %[1]s`", t.Name))
+	}
 }
 
 // bucketBytes is the size of a bucket in the table, in bytes; docs/operations.md.

@@ -97,7 +97,7 @@ func TestServers(t *testing.T) {
 			{"unblock k", exitOK, "not blocked", ""},
 			{"list --json", exitOK, `"key":"k","level":4,`, ""},
 			{"prune", exitOK, "pruned: 0", ""},
-			{"compact", exitUsage, "", "give a bbolt file"},
+			{"compact", exitUsage, "", "a bbolt file; give its path"},
 			{"reset k", exitOK, "reset: 1", ""},
 			{"list --json", exitOK, "", ""},
 		} {

@@ -25,9 +25,9 @@ func TestSimulate(t *testing.T) {
 	if l := s.Limits[0]; l.Served != 12 || l.TooLate != 6 || l.Through != 5 {
 		t.Errorf("a queue: %+v; want 12 served, six of them after 1 s, and at most 5 in a second", l)
 	}
-	cli(t, queue...).want(t, exitOK, "SERVED  TOO LATE", "")
+	cli(t, queue...).want(t, exitOK, "of them too late                6\n", "")
 	path := filepath.Join(t.TempDir(), "burst.svg")
-	cli(t, append(args, "--plot", path)...).want(t, exitOK, "12        8", "the picture is in")
+	cli(t, append(args, "--plot", path)...).want(t, exitOK, "callers served                 12\n", "the picture is in")
 	svg, err := os.ReadFile(path)
 	if crosses := strings.Count(string(svg), "<path"); err != nil || crosses != 8 {
 		t.Errorf("%v, %d refusals are marked; want 8", err, crosses)

@@ -58,6 +58,7 @@ type Table struct {
 	Denied            bool   // the user has no right on it
 	Unvacuumed        bool
 	Live, Dead, Bytes int64
+	Due               int64 // dead rows at which autovacuum comes
 }
 
 // Table judges whether a table exists, survives a crash of the server, and lets the user do all
@@ -68,7 +69,7 @@ func (k *Check) Table(ctx context.Context, name string, rights []string) (t Tabl
 	var usage, secured, distributed bool
 	var allowed []bool
 	err = k.Conn.QueryRow(ctx, k.Names.Statement("check_table", checkTableFile, nil), Plain, rights, name).
-		Scan(&k.User, &unlogged, &usage, &allowed, &secured, &distributed, &t.Unvacuumed, &t.Live, &t.Dead, &t.Bytes)
+		Scan(&k.User, &unlogged, &usage, &allowed, &secured, &distributed, &t.Unvacuumed, &t.Live, &t.Dead, &t.Bytes, &t.Due)
 	if errors.Is(err, pgx.ErrNoRows) {
 		k.Add(store.Broken, "table", fmt.Sprintf("there is no table %s", t.Name), Migrate)
 		return t, false, nil

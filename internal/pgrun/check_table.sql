@@ -2,7 +2,7 @@
 -- table: the user; the table itself, or a partition, that is not logged, or null; whether the user
 -- may use the schema, and has the rights $1 on the table; whether row security applies to the user;
 -- whether Citus distributes the table; whether autovacuum is off for it; its live rows, dead rows
--- and bytes.
+-- and bytes; the number of dead rows at which autovacuum comes.
 --
 -- A right is a word of GRANT, with a blank and the name of a column behind it or nothing.
 SELECT quote_ident(current_user::text),
@@ -23,7 +23,11 @@ SELECT quote_ident(current_user::text),
        COALESCE('autovacuum_enabled=false'::text = ANY (c.reloptions)
                 OR 'autovacuum_enabled=off'::text = ANY (c.reloptions), false),
        COALESCE(pg_stat_get_live_tuples(c.oid), 0::int8), COALESCE(pg_stat_get_dead_tuples(c.oid), 0::int8),
-       pg_relation_size(c.oid::regclass)
+       pg_relation_size(c.oid::regclass),
+       (COALESCE((SELECT o.option_value FROM pg_options_to_table(c.reloptions) AS o WHERE o.option_name = 'autovacuum_vacuum_threshold'::text),
+                 current_setting('autovacuum_vacuum_threshold'::text))::float8
+        + COALESCE((SELECT o.option_value FROM pg_options_to_table(c.reloptions) AS o WHERE o.option_name = 'autovacuum_vacuum_scale_factor'::text),
+                   current_setting('autovacuum_vacuum_scale_factor'::text))::float8 * GREATEST(c.reltuples, 0::float4)::float8)::int8
 FROM pg_catalog.pg_class AS c
      CROSS JOIN LATERAL (SELECT n.oid FROM pg_catalog.pg_namespace AS n
                          WHERE n.oid = c.relnamespace AND n.nspname = {{'schema'}}) AS n

@@ -47,10 +47,11 @@ func Check(ctx context.Context, pool *pgxpool.Pool, o *postgres.Options) ([]stor
 }
 
 func (l *Ledger) check(ctx context.Context) ([]store.Finding, error) {
-	k := &pgrun.Check{}
+	k, usable := &pgrun.Check{}, false
 	err := l.run.Look(ctx, "check", func(ctx context.Context, conn *pgxpool.Conn) error {
 		k = &pgrun.Check{Conn: conn.Conn(), Names: l.run.Names}
-		if usable, err := tables(ctx, k); err != nil || !usable {
+		var err error
+		if usable, err = tables(ctx, k); err != nil || !usable {
 			return err
 		}
 		return k.Try(ctx, func(tx pgx.Tx) error {
@@ -60,7 +61,15 @@ func (l *Ledger) check(ctx context.Context) ([]store.Finding, error) {
 			return l.ahead(ctx, tx, k)
 		})
 	})
-	if err != nil && !k.Unfit(err) {
+	switch {
+	case k.Unfit(err):
+		return k.Findings, nil
+	case err == nil && usable:
+		_, err = k.Open(ctx, false, k.Names.Ledger(), func(f func(context.Context, *pgx.Conn) error) error {
+			return l.run.Look(ctx, "check", func(ctx context.Context, conn *pgxpool.Conn) error { return f(ctx, conn.Conn()) })
+		})
+	}
+	if err != nil {
 		return nil, err
 	}
 	return k.Findings, nil
