@@ -25,7 +25,7 @@ type Replayed struct {
 	Entries   int64 // that were replayed
 	Decisions int64 // since the time, that rules have made
 	// Skipped tells why the account was not replayed: Prune has removed entries that the rules
-	// need, or [Budgets.Mend] has set it right. It is empty if it was.
+	// need, [Budgets.Mend] has set it right, or it has more than MaxEntries. It is empty if it was.
 	Skipped string
 }
 
@@ -33,6 +33,10 @@ type Replayed struct {
 type BacktestOptions struct {
 	// Rules are those by which to decide. Their name and currency are those of the main budget.
 	Rules Budget
+	// Account is the only account to replay; "" means all.
+	Account string
+	// MaxEntries bounds time and memory: an account with more entries is skipped. 0 means no bound.
+	MaxEntries int64
 	// Since is the time of the first decisions to tell. Those of before are replayed as well.
 	Since time.Time
 	// Decision is called for every decision since then that rules have made, account by account and
@@ -71,8 +75,14 @@ func (b *Budgets) Backtest(ctx context.Context, o BacktestOptions) (err error) {
 	case rules.Name != b.main.Name || rules.Currency != b.main.Currency:
 		return requestErr("the rules are of budget %.64q in %s, and not of %q in %s", rules.Name, rules.Currency, b.main.Name, b.main.Currency)
 	}
+	key := ""
+	if o.Account != "" {
+		if key, err = b.key(o.Account); err != nil {
+			return err
+		}
+	}
 	test := &decide.Backtest{
-		Budget: rules, Since: o.Since.UnixMicro(), Limit: limitOf,
+		Budget: rules, Account: key, MaxEntries: o.MaxEntries, Since: o.Since.UnixMicro(), Limit: limitOf,
 		Decision: func(e ledger.Entry) error {
 			if o.Decision == nil {
 				return nil

@@ -1,9 +1,11 @@
 package spend_test
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -167,5 +169,49 @@ func TestBacktestOfTighterRules(t *testing.T) {
 		if !slices.Equal(got, want) {
 			t.Fatalf("seed %d, %d instead of %d: %q flip; want %q", seed, other, limit, got, want)
 		}
+	}
+}
+
+// TestBacktestIsBounded: one account is replayed alone, and one with too many entries not at all.
+func TestBacktestIsBounded(t *testing.T) {
+	l := newTestLedger(t)
+	start := l.now
+	rules := spend.Budget{Name: "cards", Currency: "EUR", Rules: []spend.Rule{spend.PerTransaction("one", cents(9))}}
+	b := revised(t, l, rules, nil)
+	for i := range 5 {
+		for _, account := range []string{"a", "b"}[:1+i%2] {
+			if _, err := b.Charge(t.Context(), spend.Request{ID: fmt.Sprint(account, i), Account: account, Amount: cents(5)}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	tight := spend.Budget{Name: "cards", Currency: "EUR", Rules: []spend.Rule{spend.PerTransaction("one", cents(4))}}
+	for _, c := range []struct {
+		account string
+		most    int64
+		want    string
+	}{
+		{"", 0, "a 5 5, b 2 2"},
+		{"a", 0, "a 5 5"},
+		{"a", 5, "a 5 5"},
+		{"a", 4, "a 0 0 it has 5 entries, and the most is 4"},
+		{"", 4, "a 0 0 it has 5 entries, and the most is 4, b 2 2"},
+		{"none", 4, "none 0 0"},
+	} {
+		flips, got := make(map[string]int), []string{}
+		err := b.Backtest(t.Context(), spend.BacktestOptions{
+			Rules: tight, Account: c.account, MaxEntries: c.most, Since: start,
+			Flip: func(f spend.Flip) error { flips[f.Entry.Name]++; return nil },
+			Done: func(r spend.Replayed) error {
+				got = append(got, strings.TrimSpace(fmt.Sprint(r.Name, " ", r.Decisions, " ", flips[r.Name], " ", r.Skipped)))
+				return nil
+			},
+		})
+		if text := strings.Join(got, ", "); err != nil || text != c.want {
+			t.Errorf("account %q, at most %d entries: %q, %v; want %q", c.account, c.most, text, err, c.want)
+		}
+	}
+	if err := b.Backtest(t.Context(), spend.BacktestOptions{Rules: tight, Account: "\n"}); !errors.Is(err, spend.ErrRequest) {
+		t.Errorf("an account that cannot be: %v", err)
 	}
 }

@@ -309,6 +309,9 @@ func (b *Budgets) With(l ledger.Ledger) *Budgets {
 	return &other
 }
 
+// Name returns the name of the main budget.
+func (b *Budgets) Name() string { return b.main.Name }
+
 // Currency returns the currency of the main budget, with its scale.
 func (b *Budgets) Currency() string { return b.main.Currency }
 

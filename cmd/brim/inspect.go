@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/brimgo/brim"
+	"github.com/brimgo/brim/internal/humanize"
 	"github.com/brimgo/brim/internal/table"
 	"github.com/brimgo/brim/internal/uiapi"
 	"github.com/brimgo/brim/store"
@@ -144,7 +145,7 @@ func (a *app) list(entries iter.Seq2[brim.Entry, error], order func(a, b brim.En
 		if a.json {
 			_ = writeJSON(out, entryJSON{
 				Key: e.Key, Level: e.Level, Held: e.Held, Capacity: e.Capacity, LeakRate: e.LeakRate,
-				Remaining: e.Remaining(), Share: share(e.State), TimeToEmpty: secondsOrNull(e.TimeToEmpty()),
+				Remaining: e.Remaining(), Share: share(e.State), TimeToEmpty: humanize.SecondsOrNull(e.TimeToEmpty()),
 				At: e.At.UTC(), BlockedUntil: e.BlockedUntil,
 			}) // Flush reports a failure
 			continue

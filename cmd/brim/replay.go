@@ -10,6 +10,7 @@ import (
 	"github.com/brimgo/brim/cmd/brim/internal/scratch"
 	"github.com/brimgo/brim/cmd/brim/internal/simulate"
 	"github.com/brimgo/brim/cmd/brim/internal/trace"
+	"github.com/brimgo/brim/internal/plot"
 	"github.com/brimgo/brim/internal/table"
 	"github.com/brimgo/brim/store"
 )
@@ -60,7 +61,7 @@ func (a *app) replay(ctx context.Context, path string, l simulate.Limit, f repla
 		}
 	}
 	o := simulate.Options{Limits: []simulate.Limit{l}, Top: f.top}
-	var course simulate.Timeline
+	var course plot.Timeline
 	if f.plot != "" {
 		o.Watch = func(e simulate.Event) { course.Add(e.At, e.Accepted) }
 	}

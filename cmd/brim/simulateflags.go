@@ -8,6 +8,7 @@ import (
 
 	"github.com/brimgo/brim/cmd/brim/internal/simulate"
 	"github.com/brimgo/brim/internal/duration"
+	"github.com/brimgo/brim/internal/humanize"
 	"github.com/brimgo/brim/internal/table"
 )
 
@@ -166,7 +167,7 @@ func newStepJSON(e simulate.Event) stepJSON {
 	at := e.At.Sub(simulate.Start)
 	return stepJSON{
 		At: at.Seconds(), Key: e.Arrival.Key, Cost: e.Arrival.Cost, Accepted: e.Accepted, Full: e.Full,
-		Spilled: e.Spilled, Level: e.Level, Turn: (at + e.Wait).Seconds(), RetryAfter: secondsOrNull(e.RetryAfter),
+		Spilled: e.Spilled, Level: e.Level, Turn: (at + e.Wait).Seconds(), RetryAfter: humanize.SecondsOrNull(e.RetryAfter),
 	}
 }
 

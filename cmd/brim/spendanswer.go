@@ -4,35 +4,15 @@ import (
 	"fmt"
 
 	"github.com/brimgo/brim"
+	"github.com/brimgo/brim/internal/spendreport"
 	"github.com/brimgo/brim/internal/table"
 	"github.com/brimgo/brim/spend"
 )
 
-// decisionJSON is the form in which --json prints a decision.
-type decisionJSON struct {
-	ID string `json:"id"`
-	spend.Decision
-	Declines   []declineJSON `json:"declines"`
-	RetryAfter *float64      `json:"retry_after"` // seconds; null if it can never fit
-}
-
-type declineJSON struct {
-	spend.Decline
-	RetryAfter *float64 `json:"retry_after"`
-}
-
-func newDecisionJSON(id string, d spend.Decision) decisionJSON {
-	out := decisionJSON{ID: id, Decision: d, Declines: []declineJSON{}, RetryAfter: secondsOrNull(d.RetryAfter)}
-	for _, x := range d.Declines {
-		out.Declines = append(out.Declines, declineJSON{x, secondsOrNull(x.RetryAfter)})
-	}
-	return out
-}
-
 // answerSpend prints a decision, and returns its exit status as an error.
 func (a *app) answerSpend(id string, d spend.Decision, done string) error {
 	if a.json {
-		if err := a.printJSON(newDecisionJSON(id, d)); err != nil {
+		if err := a.printJSON(spendreport.NewDecision(id, d)); err != nil {
 			return err
 		}
 	} else if err := a.describeSpend(id, d, done); err != nil {

@@ -6,15 +6,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/brimgo/brim/internal/spendreport"
 	"github.com/brimgo/brim/internal/table"
 	"github.com/brimgo/brim/spend"
 )
-
-// explanationJSON is the form in which --json prints an explanation.
-type explanationJSON struct {
-	spend.Explanation
-	Decision decisionJSON `json:"decision"`
-}
 
 func (a *app) spendExplainCommand(f *spendFlags) *cobra.Command {
 	cmd := newCommand("spend/explain")
@@ -25,7 +20,7 @@ func (a *app) spendExplainCommand(f *spendFlags) *cobra.Command {
 			case err != nil:
 				return err
 			case a.json:
-				return a.printJSON(explanationJSON{x, newDecisionJSON(x.ID, x.Decision)})
+				return a.printJSON(spendreport.NewExplanation(x))
 			}
 			return a.describeExplanation(&x)
 		})

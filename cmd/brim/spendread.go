@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/brimgo/brim/internal/spendreport"
 	"github.com/brimgo/brim/internal/table"
 	"github.com/brimgo/brim/spend"
 )
@@ -108,14 +109,8 @@ func (a *app) spendExportCommand(f *spendFlags) *cobra.Command {
 	return cmd
 }
 
-// spendEntryJSON is the form in which --json prints an entry.
-type spendEntryJSON struct {
-	spend.Entry
-	TTL float64 `json:"ttl,omitzero"` // seconds
-}
-
 // printEntry prints an entry as JSON.
-func (a *app) printEntry(e spend.Entry) error { return a.printJSON(spendEntryJSON{e, e.TTL.Seconds()}) }
+func (a *app) printEntry(e spend.Entry) error { return a.printJSON(spendreport.NewEntry(e)) }
 
 // creditedText describes the parts of a credit that rules have counted, in the order of the rules'
 // names.

@@ -12,7 +12,8 @@ import (
 	"time"
 
 	"github.com/brimgo/brim/bolt"
-	"github.com/brimgo/brim/cmd/brim/internal/simulate"
+	"github.com/brimgo/brim/internal/plot"
+	"github.com/brimgo/brim/internal/spendreport"
 	"github.com/brimgo/brim/spend"
 	"github.com/brimgo/brim/spend/boltledger"
 	"github.com/brimgo/brim/spend/ledger"
@@ -204,6 +205,8 @@ func TestSpendBacktest(t *testing.T) {
 	one.want(t, exitOK, `"approved":false,"refused":["one"],"entry":{"budget":"cards","account":"a","seq":1,`, "")
 	one.want(t, exitOK, `"complete":true,"accounts":3,"entries":8,"decisions":5,"would_decline":1,"would_approve":0,"would_reduce":1,`, "")
 
+	test(other, "--account", "b").want(t, exitOK, "cards: of 3 decisions on 1 accounts since ", "")
+
 	// Those with the most flips come first.
 	two := "budget: cards\ncurrency: EUR\nrules:\n  - {name: a, per_transaction: 95}\n  - {name: z, per_transaction: 44}\n"
 	test(two, "--json").want(t, exitOK, `"rules":[{"rule":"z","would_decline":2,"would_approve":0,"would_reduce":0},{"rule":"a","would_decline":1,`, "")
@@ -318,18 +321,18 @@ func TestSpendBacktestCounts(t *testing.T) {
 
 		// The authorization flips. Its increase goes with it, and counts as a decision that stays.
 		tight := spend.Budget{Name: "cards", Currency: "EUR", Rules: []spend.Rule{spend.PerTransaction("none", spend.Money{Currency: "EUR"})}}
-		for since, want := range map[time.Duration][]simulate.Bin{-time.Hour: {{Accepted: 4, Refused: 1}}, time.Hour: {}} {
-			bt := &backtest{app: &app{stdout: io.Discard}, Budgets: b, course: simulate.Daily()}
-			bt.report.Since = time.Now().Add(since)
-			if err := bt.run(t.Context(), tight); err != nil {
+		for since, want := range map[time.Duration][]plot.Bin{-time.Hour: {{Accepted: 4, Refused: 1}}, time.Hour: {}} {
+			bt := &spendreport.Backtest{Course: plot.Daily()}
+			o := spend.BacktestOptions{Rules: tight, Since: time.Now().Add(since)}
+			if err := (&app{stdout: io.Discard}).backtest(t.Context(), b, bt, o); err != nil {
 				t.Fatal(err)
 			}
-			got := bt.course.Bins()
+			got := bt.Course.Bins()
 			for i := range got {
 				got[i].Start = time.Time{}
 			}
-			if !slices.Equal(got, want) || bt.course.Width() != 24*time.Hour {
-				t.Errorf("since %v: bins of %v, %+v; want %+v", since, bt.course.Width(), got, want)
+			if !slices.Equal(got, want) || bt.Course.Width() != 24*time.Hour {
+				t.Errorf("since %v: bins of %v, %+v; want %+v", since, bt.Course.Width(), got, want)
 			}
 		}
 	})

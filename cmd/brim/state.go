@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/brimgo/brim"
+	"github.com/brimgo/brim/internal/humanize"
 	"github.com/brimgo/brim/internal/table"
 )
 
@@ -34,18 +35,9 @@ type stateJSON struct {
 func newStateJSON(key string, st brim.State) stateJSON {
 	return stateJSON{
 		Key: key, Level: st.Level, Held: st.Held, Capacity: st.Capacity, LeakRate: st.LeakRate, Remaining: st.Remaining(),
-		Accepted: st.Accepted, Full: st.Full, Spilled: st.Spilled, Taken: st.Taken, RetryAfter: secondsOrNull(st.RetryAfter),
+		Accepted: st.Accepted, Full: st.Full, Spilled: st.Spilled, Taken: st.Taken, RetryAfter: humanize.SecondsOrNull(st.RetryAfter),
 		At: st.At.UTC(), BlockedUntil: st.BlockedUntil,
 	}
-}
-
-// secondsOrNull returns nil for brim.Never.
-func secondsOrNull(d time.Duration) *float64 {
-	if d >= brim.Never {
-		return nil
-	}
-	s := d.Seconds()
-	return &s
 }
 
 // print prints v as one line of JSON if --json is set, and otherwise the text as a line, which a

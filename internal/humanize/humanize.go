@@ -31,6 +31,15 @@ func Span(d time.Duration) string {
 	return d.String()
 }
 
+// SecondsOrNull returns a duration as JSON has it: in seconds, or null for [store.Never].
+func SecondsOrNull(d time.Duration) *float64 {
+	if d >= store.Never {
+		return nil
+	}
+	s := d.Seconds()
+	return &s
+}
+
 // roundUp rounds d up to a multiple of to.
 func roundUp(d, to time.Duration) time.Duration {
 	if rest := d % to; rest > 0 && d <= math.MaxInt64-to {

@@ -32,7 +32,9 @@ type Replay struct {
 // Backtest decides the requests about accounts anew by other rules.
 type Backtest struct {
 	*Budget
-	Since int64
+	Account    string // the key of the only account to replay; empty for all
+	MaxEntries int64  // an account with more is skipped; 0 for no bound
+	Since      int64
 	// Limit reads the text of an own limit in an entry.
 	Limit func(rule, text string) (Limit, error)
 	// Decision is called for each decision since then that rules have made, after its flip.
@@ -43,17 +45,16 @@ type Backtest struct {
 
 // Run replays the entries of all accounts of the budget; see spend.Budgets.Backtest.
 func (b *Backtest) Run(ctx context.Context, d *Decider) error {
+	if b.Account != "" {
+		return b.account(ctx, d, b.Account)
+	}
 	for after := ""; ; {
 		keys, next, err := d.Ledger.Accounts(ctx, b.Prefix(), after, 0, accountsPage)
 		if err != nil {
 			return err
 		}
 		for _, key := range keys {
-			r := &replaying{Backtest: b, out: Replay{Account: key}}
-			if err := r.run(ctx, d); err != nil {
-				return fmt.Errorf("account %q: %w", strings.TrimPrefix(key, b.Prefix()), err)
-			}
-			if err := b.Done(r.out); err != nil {
+			if err := b.account(ctx, d, key); err != nil {
 				return err
 			}
 		}
@@ -61,6 +62,15 @@ func (b *Backtest) Run(ctx context.Context, d *Decider) error {
 			return nil
 		}
 	}
+}
+
+// account replays one account.
+func (b *Backtest) account(ctx context.Context, d *Decider, key string) error {
+	r := &replaying{Backtest: b, out: Replay{Account: key}}
+	if err := r.run(ctx, d); err != nil {
+		return fmt.Errorf("account %q: %w", strings.TrimPrefix(key, b.Prefix()), err)
+	}
+	return b.Done(r.out)
 }
 
 // replayPage is the number of entries that one View of a backtest reads.
@@ -158,6 +168,9 @@ func (r *replaying) begin(page []ledger.Entry) error {
 	switch {
 	case len(r.now.mends) > 0:
 		r.out.Skipped = "Mend has set it right, so its entries do not tell when they happened"
+		return nil
+	case r.MaxEntries > 0 && len(page) > 0 && r.now.seq-page[0].Seq >= r.MaxEntries:
+		r.out.Skipped = fmt.Sprintf("it has %d entries, and the most is %d", r.now.seq-page[0].Seq+1, r.MaxEntries)
 		return nil
 	case !whole && r.lacks():
 		r.out.Skipped = fmt.Sprintf("Prune has removed entries of %v and before, and the rules need some of them", utc(r.now.pruned))

@@ -221,3 +221,12 @@ func (x *Exactness) Add(e Event) {
 	}
 	x.logs[e.Arrival.Key] = log
 }
+
+// floorDiv divides and rounds towards minus infinity, for times before 1970.
+func floorDiv(a, b int64) int64 {
+	q := a / b
+	if a%b < 0 {
+		q--
+	}
+	return q
+}

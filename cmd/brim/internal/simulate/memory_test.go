@@ -9,6 +9,7 @@ import (
 
 	"github.com/brimgo/brim/cmd/brim/internal/simulate"
 	"github.com/brimgo/brim/cmd/brim/internal/trace"
+	"github.com/brimgo/brim/internal/plot"
 )
 
 // generated is an access log of a number of lines, made while it is read.
@@ -46,7 +47,7 @@ func TestMemoryOfALongLog(t *testing.T) {
 	runtime.GC()
 	runtime.ReadMemStats(&memory)
 	before, most := memory.HeapAlloc, uint64(0)
-	var course simulate.Timeline
+	var course plot.Timeline
 	rep, err := simulate.Run(t.Context(), r, simulate.Options{
 		Limits: simulate.Over(1, time.Minute).With(simulate.Capacities(1, 1e6)), Cost: 1,
 		Watch: func(e simulate.Event) { course.Add(e.At, e.Accepted) },

@@ -1,97 +1,10 @@
 package simulate
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/brimgo/brim/internal/plot"
 )
-
-// span is a unit of the X axis.
-type span struct {
-	name  string
-	width time.Duration
-}
-
-// spans are the units of the X axis, the longest first.
-var spans = []span{
-	{"days", day}, {"hours", time.Hour}, {"minutes", time.Minute}, {"seconds", time.Second},
-}
-
-// spanOf returns the longest unit of which d has at least three.
-func spanOf(d time.Duration) span {
-	for _, s := range spans {
-		if d >= 3*s.width {
-			return s
-		}
-	}
-	return spans[len(spans)-1]
-}
-
-// in returns a duration in units of the axis.
-func (s span) in(d time.Duration) float64 { return float64(d) / float64(s.width) }
-
-// Picture draws accepted and refused requests per bin over the time. The width is that of the
-// plotted area in pixels; 0 means 560.
-func (t *Timeline) Picture(title string, width float64) string {
-	return t.picture(title, width, "requests", "accepted", "refused")
-}
-
-// FlipPicture draws decisions per bin over the time: accepted are those that stay, and refused
-// those that other rules would make otherwise.
-func (t *Timeline) FlipPicture(title string) string {
-	return t.picture(title, 0, "decisions", "the same", "flipped")
-}
-
-func (t *Timeline) picture(title string, width float64, things, accepted, refused string) string {
-	bins := t.Bins()
-	f := plot.Figure{
-		Title: title,
-		Description: fmt.Sprintf("Two curves over the time of the %s: how many were %s, and how many %s, in each interval.",
-			things, accepted, refused),
-		Width: width,
-		X:     plot.Axis{Label: "no " + things},
-		Y:     plot.Axis{Label: things + " in " + name(t.Width())},
-	}
-	if len(bins) > 0 {
-		start := bins[0].Start
-		end := bins[len(bins)-1].Start.Add(t.Width()).Sub(start)
-		s := spanOf(end)
-		f.X = plot.Axis{Label: s.name + " since " + start.Format("2006-01-02 15:04:05") + " UTC", Max: s.in(end)}
-		var up, down []plot.Point
-		for i, b := range bins {
-			x := s.in(b.Start.Sub(start))
-			if i > 0 {
-				if before := bins[i-1].Start.Add(t.Width()); before.Before(b.Start) { // bins without requests
-					up = append(up, plot.Point{X: s.in(before.Sub(start))})
-					down = append(down, plot.Point{X: s.in(before.Sub(start))})
-				}
-			}
-			up = append(up, plot.Point{X: x, Y: float64(b.Accepted)})
-			down = append(down, plot.Point{X: x, Y: float64(b.Refused)})
-		}
-		f.Curves = []plot.Curve{
-			{Name: accepted, Points: plot.Steps(up, s.in(end))},
-			{Name: refused, Color: plot.Orange, Points: plot.Steps(down, s.in(end))},
-		}
-	}
-	return f.SVG()
-}
-
-// name writes a width of bins.
-func name(d time.Duration) string {
-	switch {
-	case d >= day:
-		return fmt.Sprintf("%d d", d/day)
-	case d >= time.Hour:
-		return fmt.Sprintf("%d h", d/time.Hour)
-	case d >= time.Minute:
-		return fmt.Sprintf("%d min", d/time.Minute)
-	case d >= time.Second:
-		return fmt.Sprintf("%d s", d/time.Second)
-	}
-	return fmt.Sprintf("%d ms", d/time.Millisecond)
-}
 
 // SharePicture draws the share of refused requests by the capacity of the limits. A guide marks the
 // share that may be refused, if that is not negative.

@@ -1,7 +1,9 @@
 package simulate_test
 
 import (
+	"encoding/xml"
 	"fmt"
+	"io"
 	"math"
 	"regexp"
 	"slices"
@@ -95,4 +97,41 @@ func line(t *testing.T, svg, attributes string) []plot.Point {
 		points = append(points, p)
 	}
 	return points
+}
+
+func TestPicturesAreXML(t *testing.T) {
+	var levels simulate.Levels
+	levels.Add(simulate.Event{Arrival: simulate.Arrival{Key: "<k>"}, At: simulate.Start, Level: 3})
+	limit := simulate.Over(5, time.Second)
+	for name, svg := range map[string]string{
+		"no limits":  simulate.SharePicture("a < b", nil, 0.01),
+		"limits":     simulate.SharePicture("a < b", []simulate.Outcome{{Limit: limit, Accepted: 99, Refused: 1}}, 0.01),
+		"one level":  levels.Picture("a < b", limit, time.Minute, 300),
+		"no arrival": new(simulate.Levels).Picture("a < b", limit, 0, 0),
+	} {
+		d := xml.NewDecoder(strings.NewReader(svg))
+		for {
+			if _, err := d.Token(); err == io.EOF {
+				break
+			} else if err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+		}
+		if !strings.Contains(svg, "<title>a &lt; b</title>") || !strings.Contains(svg, "<desc>") {
+			t.Errorf("%s: the picture has no title and description for screen readers", name)
+		}
+	}
+}
+
+// A picture of shares ends with the first limit that refuses nothing.
+func TestSharePictureEnds(t *testing.T) {
+	var outcomes []simulate.Outcome
+	for i := range 6 {
+		limit := simulate.Over(math.Pow(10, float64(i)), time.Second)
+		outcomes = append(outcomes, simulate.Outcome{Limit: limit, Accepted: 9, Refused: int64(max(0, 3-i))})
+	}
+	svg := simulate.SharePicture("share", outcomes, -1)
+	if dots := strings.Count(svg, `width="6" height="6"`); dots != 4 || strings.Contains(svg, "10k") {
+		t.Errorf("%d limits are drawn; want 4, the last of 1000", dots)
+	}
 }

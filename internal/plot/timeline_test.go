@@ -1,15 +1,12 @@
-package simulate_test
+package plot
 
 import (
 	"encoding/xml"
 	"io"
-	"math"
 	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/brimgo/brim/cmd/brim/internal/simulate"
 )
 
 // A timeline of any times in any order has few bins, loses no decision, and counts each in the bin
@@ -19,7 +16,7 @@ func TestTimeline(t *testing.T) {
 	for _, reach := range []time.Duration{
 		0, time.Millisecond, 3 * time.Second, time.Hour, 13 * time.Hour, 24 * time.Hour, 9000 * time.Hour, 1 << 62,
 	} {
-		var tl simulate.Timeline
+		var tl Timeline
 		var times []time.Time
 		for range 2000 {
 			at := time.Unix(0, 0).Add(time.Duration((r.Float64() - 0.5) * float64(reach)))
@@ -57,19 +54,13 @@ func TestTimeline(t *testing.T) {
 	}
 }
 
-func TestPicturesAreXML(t *testing.T) {
-	var empty, one simulate.Timeline
-	one.Add(simulate.Start, true)
-	one.Add(simulate.Start.Add(time.Hour), false)
-	var levels simulate.Levels
-	levels.Add(simulate.Event{Arrival: simulate.Arrival{Key: "<k>"}, At: simulate.Start, Level: 3})
-	limit := simulate.Over(5, time.Second)
+// The pictures of timelines are XML, and have texts for screen readers.
+func TestTimelinePictures(t *testing.T) {
+	var empty, one Timeline
+	one.Add(time.Unix(0, 0), true)
+	one.Add(time.Unix(3600, 0), false)
 	for name, svg := range map[string]string{
-		"no requests": empty.Picture("a < b", 0), "requests": one.Picture("a < b", 0),
-		"no limits":  simulate.SharePicture("a < b", nil, 0.01),
-		"limits":     simulate.SharePicture("a < b", []simulate.Outcome{{Limit: limit, Accepted: 99, Refused: 1}}, 0.01),
-		"one level":  levels.Picture("a < b", limit, time.Minute, 300),
-		"no arrival": new(simulate.Levels).Picture("a < b", limit, 0, 0),
+		"no requests": empty.Picture("a < b", 0), "requests": one.Picture("a < b", 0), "flips": one.FlipPicture("a < b", 400),
 	} {
 		d := xml.NewDecoder(strings.NewReader(svg))
 		for {
@@ -82,18 +73,5 @@ func TestPicturesAreXML(t *testing.T) {
 		if !strings.Contains(svg, "<title>a &lt; b</title>") || !strings.Contains(svg, "<desc>") {
 			t.Errorf("%s: the picture has no title and description for screen readers", name)
 		}
-	}
-}
-
-// A picture of shares ends with the first limit that refuses nothing.
-func TestSharePictureEnds(t *testing.T) {
-	var outcomes []simulate.Outcome
-	for i := range 6 {
-		limit := simulate.Over(math.Pow(10, float64(i)), time.Second)
-		outcomes = append(outcomes, simulate.Outcome{Limit: limit, Accepted: 9, Refused: int64(max(0, 3-i))})
-	}
-	svg := simulate.SharePicture("share", outcomes, -1)
-	if dots := strings.Count(svg, `width="6" height="6"`); dots != 4 || strings.Contains(svg, "10k") {
-		t.Errorf("%d limits are drawn; want 4, the last of 1000", dots)
 	}
 }
