@@ -37,7 +37,7 @@ func (h *Handler) bucket(w http.ResponseWriter, v *visit) {
 		return
 	}
 	page := bucketPage{
-		frame: frame{Program: h.title, Heading: humanize.Key(form)}, Form: form, Recorded: h.recorded,
+		frame: h.frame(humanize.Key(form), ""), Form: form, Recorded: h.recorded,
 		Done: changes[v.URL.Query().Get("done")].Done,
 	}
 	status := http.StatusOK

@@ -72,7 +72,7 @@ func (h *Handler) changePage(v *visit, act, form string) (*changePage, *failure)
 		return nil, f
 	}
 	return &changePage{
-		frame: frame{Program: h.title, Heading: c.Name + " a bucket"}, change: c,
+		frame: h.frame(c.Name+" a bucket", ""), change: c,
 		name: name{humanize.Key(form), form}, Encoded: base64.RawURLEncoding.EncodeToString([]byte(form)),
 	}, nil
 }

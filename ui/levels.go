@@ -44,7 +44,7 @@ func (h *Handler) levels(w http.ResponseWriter, v *visit) {
 		return
 	}
 	prefix := query.Get("prefix")
-	page := levelsPage{frame: frame{Program: h.title, Heading: "Levels", Tab: "levels"}, Caption: "Fullest first"}
+	page := levelsPage{frame: h.frame("Levels", "levels"), Caption: "Fullest first"}
 	if humanize.Key(prefix) == prefix { // a browser changes other characters in a field
 		page.Prefix = prefix
 	}

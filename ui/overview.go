@@ -64,7 +64,7 @@ func (h *Handler) name(key string) name {
 func (h *Handler) overview(w http.ResponseWriter, v *visit) {
 	o := h.recorder.overview()
 	page := overviewPage{
-		frame: frame{Program: h.title, Heading: "Overview", Tab: "overview"}, Health: h.health(v.Context(), o), Recorded: h.recorded, Act: v.access == Act,
+		frame: h.frame("Overview", "overview"), Health: h.health(v.Context(), o), Recorded: h.recorded, Act: v.access == Act,
 	}
 	wait := time.Duration(0)
 	if !h.recorded { // the page has little else to show

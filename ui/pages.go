@@ -52,7 +52,13 @@ type frame struct {
 	Program string
 	Heading string
 	Tab     string   // the tab that the page is, or ""
+	Spends  bool     // there is a tab for spends
 	Problem *failure // or nil
+}
+
+// frame returns the frame of a page with that heading, in a tab or "".
+func (h *Handler) frame(heading, tab string) frame {
+	return frame{Program: h.title, Heading: heading, Tab: tab, Spends: len(h.budgets) > 0}
 }
 
 // Title and Detail are the texts of a failure in a template.
@@ -77,9 +83,9 @@ func (h *Handler) failed(w http.ResponseWriter, v *visit, f *failure) {
 	data := struct {
 		frame
 		Detail string
-	}{frame{Program: h.title, Heading: f.title}, f.detail}
+	}{h.frame(f.title, ""), f.detail}
 	if v.access == None { // a stranger does not learn the program's name
-		data.Program = "Limits"
+		data.Program, data.Spends = "Limits", false
 	}
 	h.render(w, f.status, "failed", data)
 }

@@ -8,12 +8,14 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/brimgo/brim/internal/cached"
 	"github.com/brimgo/brim/internal/uiapi"
+	"github.com/brimgo/brim/spend"
 	"github.com/brimgo/brim/store"
 )
 
@@ -25,7 +27,8 @@ const (
 	None Access = iota
 	// Look sees all buckets.
 	Look
-	// Act sees all buckets, and may reset, block, unblock and drain them.
+	// Act sees all buckets, may reset, block, unblock and drain them, and may run backtests of
+	// spends.
 	Act
 )
 
@@ -57,6 +60,11 @@ type Options struct {
 	// somebody looks, and 20 times as seldom as it takes. It must end with its context. If it is
 	// nil, the page reads a bucket instead, and doctor cannot look into the program.
 	Check func(ctx context.Context) ([]store.Finding, error)
+	// Spends are budgets of one ledger. The pages show their accounts: why a request was declined,
+	// what rules in the shadow would have declined, and to those who may act what other rules would
+	// have decided. Names of accounts and IDs are shown as they are, so Key must be nil. The calls
+	// of the page are calls of these Budgets, with their hooks.
+	Spends []*spend.Budgets
 	// MaxListed is the number of buckets that a listing keeps in memory, of the fullest ones; 0
 	// means 1,048,576, and the most is twice that. While somebody looks, a bucket takes about 80
 	// bytes and its key, and during a listing twice that. The pages find other buckets by their
@@ -84,6 +92,9 @@ type Handler struct {
 	maxListed int
 	logger    *slog.Logger
 	clock     func() time.Time
+	budgets   []*spend.Budgets
+
+	explaining, backtesting chan struct{} // places for those that run
 
 	origins *http.CrossOriginProtection
 	tokens  *tokens
@@ -118,10 +129,15 @@ func New(s store.Store, allow func(*http.Request) Access, o *Options) (*Handler,
 	case o.MaxListed < 0 || o.MaxListed > 2*defaultListed:
 		return nil, fmt.Errorf("ui: MaxListed is %d; it must be from 1 to %d, or 0 for %d",
 			o.MaxListed, 2*defaultListed, defaultListed)
+	case len(o.Spends) > 0 && o.Key != nil:
+		return nil, errors.New("ui: Spends shows the names of accounts, and Key hides those of buckets; leave one of them out")
+	case slices.Contains(o.Spends, nil):
+		return nil, errors.New("ui: one of the Spends is nil")
 	}
 	h := &Handler{
 		store: s, allow: allow, recorder: o.Recorder, recorded: o.Recorder != nil, title: o.Title, form: o.Key, who: o.Who, check: o.Check,
 		maxListed: o.MaxListed, logger: o.Logger, clock: o.Clock, origins: http.NewCrossOriginProtection(),
+		budgets: slices.Clone(o.Spends), explaining: make(chan struct{}, explainers), backtesting: make(chan struct{}, 1),
 	}
 	for _, origin := range o.TrustedOrigins {
 		if err := h.origins.AddTrustedOrigin(origin); err != nil {
@@ -192,6 +208,7 @@ var security = map[string]string{
 type route struct {
 	get, post func(h *Handler, w http.ResponseWriter, v *visit)
 	program   bool // answers errors in JSON
+	spends    bool // is there only with Options.Spends
 }
 
 // routes are the routes by path, without the slash at its beginning.
@@ -201,6 +218,10 @@ var routes = map[string]route{
 	"bucket":       {get: (*Handler).bucket},
 	"change":       {get: (*Handler).change, post: (*Handler).confirm},
 	"act":          {post: (*Handler).act},
+	"spends":       {get: (*Handler).spends, spends: true},
+	"account":      {get: (*Handler).account, spends: true},
+	"explain":      {get: (*Handler).explain, spends: true},
+	"backtest":     {get: (*Handler).askBacktest, post: (*Handler).runBacktest, spends: true},
 	"style.css":    {get: static("style.css", "text/css; charset=utf-8")},
 	"script.js":    {get: static("script.js", "text/javascript; charset=utf-8")},
 	"api/list":     {get: (*Handler).apiList, program: true},
@@ -209,6 +230,8 @@ var routes = map[string]route{
 	"api/findings": {get: (*Handler).apiFindings, program: true},
 	"api/token":    {get: (*Handler).apiToken, program: true},
 	"api/change":   {post: (*Handler).apiChange, program: true},
+	"api/explain":  {get: (*Handler).apiExplain, program: true, spends: true},
+	"api/backtest": {post: (*Handler).apiBacktest, program: true, spends: true},
 }
 
 // visit is a request that may at least look.
@@ -226,6 +249,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	v := &visit{Request: r, access: h.allow(r)}
 	path := strings.TrimPrefix(r.URL.Path, "/")
 	to, found := routes[path]
+	found = found && (!to.spends || len(h.budgets) > 0)
 	serve, post := to.get, false
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		serve, post = to.post, true
@@ -265,15 +289,15 @@ func (h *Handler) guard(v *visit, found, served, post bool) *failure {
 	if err := h.origins.Check(v.Request); err != nil {
 		return &failure{
 			status: http.StatusForbidden, title: "Not from here",
-			detail: "Only the page itself may change buckets, and this request came from the page of another origin.",
+			detail: "Only the page itself may act, and this request came from the page of another origin.",
 		}
 	}
 	return nil
 }
 
-// onlyLook is the answer to somebody who may look, and wants to change a bucket.
-var onlyLook = &failure{status: http.StatusForbidden, title: "Not allowed", detail: "You may look, and not change anything. " +
-	"A program allows changes by ui.Act for the request, and brim ui by --act.", err: uiapi.ErrOnlyLook}
+// onlyLook is the answer to somebody who may look, and wants to act.
+var onlyLook = &failure{status: http.StatusForbidden, title: "Not allowed", detail: "You may look, and neither change anything nor run a backtest. " +
+	"A program allows both by ui.Act for the request, and brim ui by --act.", err: uiapi.ErrOnlyLook}
 
 // failure is an answer with an error.
 type failure struct {
@@ -292,8 +316,12 @@ func failureOf(err error) *failure {
 	case errors.Is(err, store.ErrInvalidKey), errors.Is(err, store.ErrInvalidAmount), errors.Is(err, store.ErrInvalidLimit),
 		errors.Is(err, uiapi.ErrReason):
 		f.status, f.title = http.StatusBadRequest, "This cannot be"
+	case errors.Is(err, spend.ErrUnknownSpend):
+		f.status, f.title = http.StatusNotFound, "No such request"
+	case errors.Is(err, spend.ErrBudget), errors.Is(err, spend.ErrRequest):
+		f.status, f.title = http.StatusBadRequest, "This cannot be"
 	case errors.Is(err, store.ErrCorrupt):
-		f.status, f.title = http.StatusInternalServerError, "The bucket is damaged"
+		f.status, f.title = http.StatusInternalServerError, "What is stored is damaged"
 	case errors.Is(err, errors.ErrUnsupported):
 		f.status, f.title = http.StatusNotImplemented, "Not here"
 	}

@@ -34,8 +34,7 @@ func (a *app) openLedger(ctx context.Context, create bool) (*openedLedger, error
 	case err != nil:
 		return nil, err
 	case p.Kind() == place.Redis:
-		return nil, usagef("spend keeps no ledger in Redis, because a fail-over there can lose what was acknowledged; " +
-			"give a file or postgres://...")
+		return nil, notInRedis()
 	case p.Kind() == place.Memory:
 		return &openedLedger{Ledger: memledger.New(nil)}, nil
 	}
@@ -51,6 +50,12 @@ func (a *app) openLedger(ctx context.Context, create bool) (*openedLedger, error
 		return nil, openError{errors.Join(inFile(p, err), s.Close())}
 	}
 	return &openedLedger{l, s}, nil
+}
+
+// notInRedis is the error of a command about spends that got a store in Redis.
+func notInRedis() error {
+	return usagef("spend keeps no ledger in Redis, because a fail-over there can lose what was acknowledged; " +
+		"give a file or postgres://...")
 }
 
 // ledgerIn returns the ledger in a file or in PostgreSQL.

@@ -6,6 +6,7 @@ import (
 	"crypto/subtle"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -21,6 +22,7 @@ import (
 	"github.com/brimgo/brim"
 	"github.com/brimgo/brim/internal/place"
 	"github.com/brimgo/brim/internal/uiapi"
+	"github.com/brimgo/brim/spend"
 	"github.com/brimgo/brim/store"
 	"github.com/brimgo/brim/ui"
 )
@@ -28,21 +30,26 @@ import (
 func (a *app) uiCommand() *cobra.Command {
 	var listen string
 	var act bool
+	var budgets []string
 	cmd := newCommand("ui")
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return a.ui(cmd.Context(), listen, act) }
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return a.ui(cmd.Context(), listen, act, budgets) }
 	cmd.Flags().StringVar(&listen, "listen", "127.0.0.1:0", "address to serve on; port 0 chooses a free one")
-	cmd.Flags().BoolVar(&act, "act", false, "let the page change buckets")
+	cmd.Flags().BoolVar(&act, "act", false, "let the page change buckets, and run backtests")
+	cmd.Flags().StringSliceVar(&budgets, "budget", nil, "budgets of the store whose accounts the page shows")
 	return cmd
 }
 
 // ui serves the page until ctx ends.
-func (a *app) ui(ctx context.Context, listen string, act bool) error {
+func (a *app) ui(ctx context.Context, listen string, act bool, budgets []string) error {
 	p, err := a.place()
 	if err != nil {
 		return err
 	}
 	if p.Kind() == place.Memory {
 		return usagef("memory: is empty and ends with the command; name a store that lasts, or mount package ui in the program")
+	}
+	if p.Kind() == place.Redis && len(budgets) > 0 {
+		return notInRedis()
 	}
 	if err := onThisMachine(listen); err != nil {
 		return err
@@ -62,9 +69,14 @@ func (a *app) ui(ctx context.Context, listen string, act bool) error {
 		if act {
 			access = ui.Act
 		}
+		spends, ledger, err := openBudgets(ctx, s, budgets)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = ledger.Close() }() // the page writes nothing to it
 		d := newDoor(access, token)
 		page, err := ui.New(s.Store, d.allow, &ui.Options{
-			Title: s.name, Logger: slog.New(slog.NewTextHandler(a.stderr, nil)),
+			Title: s.name, Spends: spends, Logger: slog.New(slog.NewTextHandler(a.stderr, nil)),
 			Check: func(ctx context.Context) ([]store.Finding, error) {
 				if s.file != nil {
 					return s.file.Check(ctx)
@@ -83,6 +95,26 @@ func (a *app) ui(ctx context.Context, listen string, act bool) error {
 		fmt.Fprintln(a.stderr, "brim: the link opens the page once, in one browser of this machine; an interrupt ends the page")
 		return serve(ctx, listener, d.guard(page))
 	})
+}
+
+// openBudgets opens the budgets of those names in the ledger of the store. It opens no ledger if
+// there are none, because that would create one in a file.
+func openBudgets(ctx context.Context, s *opened, names []string) (all []*spend.Budgets, close io.Closer, err error) {
+	if len(names) == 0 {
+		return nil, io.NopCloser(nil), nil
+	}
+	l, err := ledgerIn(s.Store)
+	if err != nil {
+		return nil, nil, openError{inFile(s.place, err)}
+	}
+	for _, name := range names {
+		b, err := spend.Open(ctx, l, name, nil)
+		if err != nil {
+			return nil, nil, errors.Join(spendError(err), l.Close())
+		}
+		all = append(all, b)
+	}
+	return all, l, nil
 }
 
 // onThisMachine returns an error if an address to listen on can be reached from other machines.

@@ -143,6 +143,8 @@ func TestUIFails(t *testing.T) {
 		{"--store limits.db --listen ops.example:8080", exitUsage, "serves only this machine"},
 		{"--store missing.db", exitAbsent, "missing.db: no such file"},
 		{"--store memory:", exitUsage, "memory: is empty"},
+		{"--store limits.db --budget cards", exitUsage, `the ledger has none that is called "cards"`},
+		{"--store redis://127.0.0.1:1 --budget cards", exitUsage, "keeps no ledger in Redis"},
 		{"--store http://127.0.0.1:1/", exitUsage, "only list, state, doctor, reset, block and unblock"},
 		{"--store limits.db x", exitUsage, "too many"},
 		{"--store held.db", exitUnavailable, "locked"},
@@ -151,6 +153,30 @@ func TestUIFails(t *testing.T) {
 	}
 	if _, err := os.Stat("missing.db"); err == nil {
 		t.Error("ui has made a file")
+	}
+}
+
+// TestUISpends shows the accounts of a budget.
+func TestUISpends(t *testing.T) {
+	file := storeIn(t)
+	on := spendOn(t, cardsBudget, file)
+	on("charge", "a", "100", "--id", "a1").want(t, exitOK, "charged", "")
+	on("charge", "a", "950", "--id", "a2").want(t, exitRefused, "declined", "")
+	s := serveUI(t, "--store", file, "--budget", "cards,team", "--act")
+	_, body, inside := fetch(t, s.link)
+	if !strings.Contains(body, `href="spends"`) {
+		t.Errorf("no tab for spends: %s", body)
+	}
+	for path, want := range map[string]string{
+		"account?budget=cards&account=a": "id=a2", "explain?budget=cards&id=a2": "month: refused",
+		"backtest?budget=cards&account=a": "Decide anew", "account?budget=team&account=ops": "no entry of this account",
+	} {
+		if status, body, _ := fetch(t, inside+path); status != http.StatusOK || !strings.Contains(body, want) {
+			t.Errorf("%s: status %d: %s", path, status, body)
+		}
+	}
+	if code := s.end(); code != exitSignal+2 {
+		t.Errorf("exit status %d; want that of an interrupt; %s", code, s.stderr)
 	}
 }
 

@@ -3,6 +3,7 @@
 package uiapi
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -18,6 +19,8 @@ const (
 	FindingsPath = "api/findings" // GET: a list of store.Finding
 	TokenPath    = "api/token"    // GET ?act and ?key: a Token
 	ChangePath   = "api/change"   // POST a Change with a token: an Entry, the state after the change
+	ExplainPath  = "api/explain"  // GET ?budget and ?id: an explanation, as "brim spend explain --json" prints it
+	BacktestPath = "api/backtest" // POST a Backtest: the first flips and a summary, as "brim spend backtest --json" prints them
 )
 
 // MinToken is the length of the shortest token that a page asks for: 64 bits in hexadecimal digits.
@@ -138,6 +141,28 @@ func (c *Change) SetBlockFor(d time.Duration) {
 	if c.Micros = d.Microseconds(); d == store.UntilEmpty {
 		c.Micros = -1
 	}
+}
+
+// Backtest asks for the decisions on one account by other rules.
+type Backtest struct {
+	Budget  string          `json:"budget"`
+	Account string          `json:"account"`
+	Since   float64         `json:"since"` // seconds before now
+	Rules   json.RawMessage `json:"rules"` // the budget with the other rules
+}
+
+// longest is the longest time that a Backtest may go back, in seconds.
+const longest = 100 * 365 * 24 * 3600
+
+// Validate returns an error that tells why a backtest cannot be.
+func (b *Backtest) Validate() error {
+	switch {
+	case b.Account == "":
+		return errors.New("a backtest needs an account")
+	case !(b.Since > 0 && b.Since <= longest):
+		return errors.New("a backtest needs a time before now, like 24h or 30d, and at most a hundred years")
+	}
+	return nil
 }
 
 // Problem is an answer with an error, as RFC 9457 describes it.

@@ -25,6 +25,8 @@ import (
 	"github.com/brimgo/brim/internal/pgtest"
 	"github.com/brimgo/brim/internal/supervisor"
 	"github.com/brimgo/brim/memory"
+	"github.com/brimgo/brim/spend"
+	"github.com/brimgo/brim/spend/memledger"
 	"github.com/brimgo/brim/store"
 	"github.com/brimgo/brim/ui"
 )
@@ -242,6 +244,7 @@ func valueOf(v *accessibility.Value) string {
 type program struct {
 	*httptest.Server
 	lim    *brim.Limiter
+	cards  *spend.Budgets
 	store  *flaky
 	access atomic.Int32
 	gone   atomic.Bool // the program does not answer at all
@@ -279,11 +282,19 @@ func (f *flaky) Read(ctx context.Context, buckets ...store.Bucket) ([]store.Stat
 // advance moves the clock of the store.
 func (p *program) advance(d time.Duration) { p.clock.Add(d.Microseconds()) }
 
+// clockNow returns the time of the clock that the test moves, or that of the machine if there is none.
+func (p *program) clockNow() time.Time {
+	if p.now.IsZero() {
+		return time.Now()
+	}
+	return p.now.Add(time.Duration(p.clock.Load()) * time.Microsecond)
+}
+
 // newProgram returns a program with an empty store in memory, whose clock the test moves.
 func newProgram(t *testing.T) *program {
 	t.Helper()
 	p := &program{now: time.Date(2026, 3, 14, 9, 20, 0, 0, time.UTC)}
-	inner := memory.New(&memory.Options{Clock: func() time.Time { return p.now.Add(time.Duration(p.clock.Load()) * time.Microsecond) }})
+	inner := memory.New(&memory.Options{Clock: p.clockNow})
 	p.serve(t, inner)
 	return p
 }
@@ -302,8 +313,13 @@ func (p *program) serve(t *testing.T, inner store.Store) {
 		t.Fatal(err)
 	}
 	p.lim = brim.New(recorded, nil)
+	l := memledger.New(&memledger.Options{Clock: p.clockNow})
+	p.cards, err = spend.New(t.Context(), l, cards, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
 	page, err := ui.New(recorded, func(*http.Request) ui.Access { return ui.Access(p.access.Load()) }, &ui.Options{
-		Title: "billing", Recorder: rec, Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
+		Title: "billing", Recorder: rec, Spends: []*spend.Budgets{p.cards}, Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -320,6 +336,7 @@ func (p *program) serve(t *testing.T, inner store.Store) {
 		p.Close()
 		page.Close()
 		_ = recorded.Close()
+		_ = l.Close()
 	})
 }
 
@@ -353,6 +370,7 @@ func (p *program) populate(t *testing.T) {
 	for i, key := range hostile {
 		try(key, limits[1], float64(i))
 	}
+	p.spend(t)
 	if _, err := p.lim.Block(t.Context(), "login:alice", time.Hour); err != nil {
 		t.Fatal(err)
 	}

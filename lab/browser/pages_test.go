@@ -21,6 +21,9 @@ var pages = []struct{ name, path string }{
 	{"blocked", "bucket?key=login%3Aalice"},
 	{"long", "bucket?key=" + strings.Repeat("k", 512)},
 	{"missing", "bucket?key=missing"},
+	{"spends", "spends"},
+	{"account", "account?budget=cards&account=card:7"},
+	{"explain", "explain?budget=cards&id=pay-39"},
 	{"change", "change?act=block&key=tenant%3A2"},
 	{"failed", "change?act=explode&key=tenant%3A2"},
 }
@@ -71,6 +74,11 @@ func TestPages(t *testing.T) {
 			b.click("main form button")
 			b.wants("Do not")
 			see("confirm")
+			b.open(p.page("backtest?budget=cards&account=card:7"))
+			evaluate[any](b, fmt.Sprintf("document.getElementById('since').value = '1000d'; document.getElementById('rules').value = %q", tighter))
+			b.click("main form button")
+			b.wants("What would have been decided")
+			see("backtest")
 			p.store.down.Store(true)
 			b.open(p.page("bucket?key=tenant%3A2"))
 			see("away")
