@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/brimgo/brim"
@@ -112,7 +111,7 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		if err != nil || !refused(r, resp.StatusCode) {
 			return resp, err
 		}
-		after, ok := retryAfter(resp.Header)
+		after, ok := caller.RetryAfter(resp.Header)
 		if !ok {
 			return resp, nil
 		}
@@ -189,24 +188,4 @@ func repeat(r *http.Request) (*http.Request, bool) {
 	body, err := r.GetBody()
 	again.Body = body
 	return &again, err == nil
-}
-
-// retryAfter parses Retry-After: a number of seconds or a date (RFC 9110, section 10.2.3). The
-// number may have decimals, which the RFC does not know and providers send. A date is compared with
-// the Date of the answer, so that the server's clock may differ from this machine's.
-func retryAfter(h http.Header) (time.Duration, bool) {
-	value := h.Get("Retry-After")
-	if strings.Trim(value, "0123456789.") == "" { // no sign and no exponent
-		after, err := time.ParseDuration(value + "s")
-		return after, err == nil
-	}
-	then, err := http.ParseTime(value)
-	if err != nil {
-		return 0, false
-	}
-	now, err := http.ParseTime(h.Get("Date"))
-	if err != nil {
-		now = time.Now()
-	}
-	return max(0, then.Sub(now)), true
 }

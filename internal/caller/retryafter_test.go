@@ -1,4 +1,4 @@
-package httplimit
+package caller
 
 import (
 	"net/http"
@@ -18,7 +18,7 @@ func FuzzRetryAfter(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, value, date string) {
 		h := http.Header{"Retry-After": {value}, "Date": {date}}
-		wait, ok := retryAfter(h)
+		wait, ok := RetryAfter(h)
 		if wait < 0 || !ok && wait != 0 {
 			t.Errorf("Retry-After %q at %q: %v, %v", value, date, wait, ok)
 		}
