@@ -177,7 +177,7 @@ var bounds = []struct {
 	{why: "both spellings inside", dialect: gemini, body: `{"generationConfig":{"maxOutputTokens":1,"max_output_tokens":4000}}`, refused: "both"},
 	{why: "a whole number as a text", dialect: gemini, body: `{"generationConfig":{"maxOutputTokens":"4000"}}`, refused: "whole number"},
 
-	{why: "a field in another case", dialect: chat, body: `{"max_tokens":5000,"MAX_TOKENS":1}`, refused: "both"},
+	{why: "a field in another case", dialect: chat, body: `{"max_tokens":5000,"MAX_TOKENS":1}`, refused: "MAX_TOKENS"},
 	{why: "a field in another case alone", dialect: chat, body: `{"max_tokens":50,"N":90}`, refused: `"N"`},
 	{why: "a field twice", dialect: chat, body: `{"max_tokens":5000,"max_tokens":1}`, refused: "twice"},
 	{why: "the same in escapes", dialect: chat, body: `{"max_tokens":5000,"max_token\u0073":1}`, refused: "twice"},
