@@ -1,22 +1,25 @@
-// Command agentbudget lets an agent buy things within a budget that survives the end of the
-// process.
+// Command agentbudget lets an agent call a language model and buy things within a budget that
+// survives the end of the process.
 //
 //	go run ./examples/agentbudget -file agent.db
 //	go run ./examples/agentbudget -file agent.db   # the second run sees the first
 //
-// It also settles calls that stream their answers, by the token. This runs a script in memory:
-//
-//	go run ./examples/agentbudget -stream
+// The model is pretended, unless -api names one: any server that speaks Chat Completions, with its
+// key in OPENAI_API_KEY.
 //
 // Note five things. Prices of tokens are fractions of a cent, so the budget counts in millionths of
-// a cent and nothing is rounded. Before each step the agent authorizes the highest possible cost,
-// and afterwards it captures the real cost, so it never overspends. A failed step voids its hold. A
-// step that ends in any other way is settled, too: the agent's context may have ended, and the
-// request is sent again while the ledger is away, which its ID makes safe.
+// a cent and nothing is rounded. The calls of the model go through the client of package llmlimit,
+// which holds the highest possible cost of each and charges its bill, so the agent never overspends.
 //
-// The hold of a step that dies with the process expires. The ID of each step contains the task, so
-// that an agent that is started again repeats no payment: it asks the ledger for the outcome of the
-// step. A step that was begun and not ended may have been done, so it counts as its highest cost.
+// A purchase does the same by hand: the agent authorizes the highest possible cost before it, and
+// captures the real cost afterwards. A failed purchase voids its hold. One that ends in any other
+// way is settled, too: the agent's context may have ended, and the request is sent again while the
+// ledger is away, which its ID makes safe.
+//
+// The hold of a purchase that dies with the process expires. The ID of each purchase contains the
+// task, so that an agent that is started again repeats no payment: it asks the ledger for the
+// outcome. A purchase that was begun and not ended may have been made, so it counts as its highest
+// cost. A question has no such ID: who asks again is billed again.
 package main
 
 import (
@@ -26,6 +29,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"time"
 
@@ -46,12 +50,10 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	flags := flag.NewFlagSet("agentbudget", flag.ContinueOnError)
 	path := flags.String("file", "agent.db", "bbolt `file` that keeps the budget")
 	task := flags.String("task", "task-"+rand.Text(), "name of the task; a second run of a task repeats no payment")
-	streamed := flags.Bool("stream", false, "run scripted calls that stream their answers, in memory, and print them")
+	api := flags.String("api", "", "`URL` of the model's API, such as https://api.openai.com/v1; without one, it is pretended")
+	model := flags.String("model", "large", "`name` of the model")
 	if err := flags.Parse(args); err != nil {
 		return err
-	}
-	if *streamed {
-		return stream(ctx, out)
 	}
 	db, err := bolt.Open(*path, nil)
 	if err != nil {
@@ -76,9 +78,13 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	a := &agent{budget: budget, task: *task, out: out, do: pretend}
+	a := newAgent(budget, *task, out)
+	if *api != "" {
+		a.api, a.model, a.key = *api, *model, os.Getenv("OPENAI_API_KEY")
+		a.calls = calls(budget, nil)
+	}
 	for i, s := range steps {
-		if err := a.take(ctx, i, s); err != nil {
+		if err := a.step(ctx, i, s); err != nil {
 			return err
 		}
 	}
@@ -91,27 +97,29 @@ const unit = "USD:8"
 
 func usd(cents int64) spend.Money { return spend.Money{Minor: cents, Currency: "USD"} }
 
-// step is an action that costs money. Its cost is known when it is done.
+// step is an action that costs money: a question to the model, or a purchase, whose cost is known
+// when it is done.
 type step struct {
 	name  string
-	most  int64 // cents
-	costs int64 // cents
+	ask   string // a question; "" is a purchase
+	most  int64  // cents of a purchase
+	costs int64  // cents
 	fails bool
 }
 
 // steps stand for the decisions of the agent.
 var steps = []step{
-	{name: "ask the large model", most: 80, costs: 47},
+	{name: "plan", ask: "Which reports on leaky buckets are worth their price?"},
 	{name: "search the web", most: 5, costs: 2},
 	{name: "buy a report", most: 90, fails: true},
 	{name: "buy a license", most: 250, costs: 250},
-	{name: "ask the small model", most: 10, costs: 3},
+	{name: "summarize", ask: "Summarize the results of the search in five lines."},
 }
 
-// errFailed is the error of a step that has failed for certain, and costs nothing.
+// errFailed is the error of a purchase that has failed for certain, and costs nothing.
 var errFailed = errors.New("failed")
 
-// pretend takes a step and returns its cost in cents.
+// pretend makes a purchase and returns its cost in cents.
 func pretend(_ context.Context, s step) (cost int64, err error) {
 	if s.fails {
 		return 0, errFailed
@@ -125,11 +133,27 @@ type agent struct {
 	task   string
 	out    io.Writer
 	do     func(context.Context, step) (cost int64, err error)
+
+	api, model, key string
+	calls           *http.Client // of the model
+}
+
+// newAgent returns an agent whose model and purchases are pretended.
+func newAgent(b *spend.Budgets, task string, out io.Writer) *agent {
+	return &agent{budget: b, task: task, out: out, do: pretend, api: "http://model.invalid", model: "large", calls: calls(b, pretended{})}
 }
 
 const account = "agent:researcher"
 
-// take takes a step if the budget has room for its highest possible cost.
+// step takes a step.
+func (a *agent) step(ctx context.Context, n int, s step) error {
+	if s.ask != "" {
+		return a.question(ctx, s)
+	}
+	return a.take(ctx, n, s)
+}
+
+// take makes a purchase if the budget has room for its highest possible cost.
 func (a *agent) take(ctx context.Context, n int, s step) (err error) {
 	id := fmt.Sprintf("%s/%d", a.task, n)
 	d, err := a.budget.Authorize(ctx,
@@ -150,7 +174,7 @@ func (a *agent) take(ctx context.Context, n int, s step) (err error) {
 	case d.Replayed:
 		return a.before(ctx, id, s)
 	}
-	cost, failed := usd(s.most), false // until the step has said what it has cost, also if it panics
+	cost, failed := usd(s.most), false // until the purchase has said what it has cost, also if it panics
 	defer func() {
 		if failed {
 			err = a.void(ctx, id)
@@ -172,7 +196,7 @@ func (a *agent) take(ctx context.Context, n int, s step) (err error) {
 	return nil
 }
 
-// before tells the outcome of a step in an earlier run of the task. One process has the file open
+// before tells the outcome of a purchase in an earlier run of the task. One process has the file open
 // at a time, so that run is over.
 func (a *agent) before(ctx context.Context, id string, s step) error {
 	known, err := a.budget.Get(ctx, id)
@@ -191,7 +215,7 @@ func (a *agent) before(ctx context.Context, id string, s step) error {
 	return a.capture(ctx, id, usd(s.most))
 }
 
-// capture ends the hold of a step that costs something, also after the hold has expired.
+// capture ends the hold of a purchase that costs something, also after the hold has expired.
 func (a *agent) capture(ctx context.Context, id string, cost spend.Money) error {
 	return endHold(ctx, func(ctx context.Context) error {
 		_, err := a.budget.Capture(ctx,
@@ -200,7 +224,7 @@ func (a *agent) capture(ctx context.Context, id string, cost spend.Money) error 
 	})
 }
 
-// void ends the hold of a step that costs nothing.
+// void ends the hold of a purchase that costs nothing.
 func (a *agent) void(ctx context.Context, id string) error {
 	return endHold(ctx, func(ctx context.Context) error {
 		_, err := a.budget.Void(ctx, spend.VoidRequest{ID: id + "/void", HoldID: id})

@@ -1,27 +1,13 @@
 package main
 
 import (
-	"bytes"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-)
 
-// TestStream compares the scripted calls with testdata/stream.txt.
-func TestStream(t *testing.T) {
-	want, err := os.ReadFile("testdata/stream.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var got bytes.Buffer
-	if err := run(t.Context(), []string{"-stream"}, &got); err != nil {
-		t.Fatal(err)
-	}
-	if got.String() != string(want) {
-		t.Errorf("the calls are\n%s\nand testdata/stream.txt is\n%s", &got, want)
-	}
-}
+	"github.com/brimgo/brim/spend"
+	"github.com/brimgo/brim/spend/memledger"
+)
 
 func TestAgent(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "agent.db")
@@ -30,14 +16,14 @@ func TestAgent(t *testing.T) {
 		says []string
 	}{
 		{"a", []string{
-			"ask the large model: 0.47 USD of at most 0.80 USD", "buy a report: failed",
-			"buy a license: declined by step", "project: 99.48000000 USD of 100.00000000 USD left",
+			"plan: three of them", "search the web: 0.02 USD of at most 0.05 USD", "buy a report: failed",
+			"buy a license: declined by step", "project: 99.95564000 USD of 100.00000000 USD left",
 		}},
 		{"a", []string{
-			"ask the large model: paid for already, 0.47000000 USD", "buy a report: failed in an earlier run",
-			"buy a license: declined by step", "project: 99.48000000 USD",
+			"plan: three of them", "search the web: paid for already, 0.02000000 USD", "buy a report: failed in an earlier run",
+			"buy a license: declined by step", "project: 99.93128000 USD",
 		}},
-		{"b", []string{"ask the large model: 0.47 USD", "project: 98.96000000 USD"}},
+		{"b", []string{"search the web: 0.02 USD", "project: 99.88692000 USD"}},
 	} {
 		var out strings.Builder
 		if err := run(t.Context(), []string{"-file", path, "-task", c.task}, &out); err != nil {
@@ -54,7 +40,7 @@ func TestAgent(t *testing.T) {
 // TestTwoRunsAtOnce: runs without a name for their task are tasks of their own, also in one second.
 func TestTwoRunsAtOnce(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "agent.db")
-	for n, left := range []string{"99.48", "98.96"} {
+	for n, left := range []string{"99.95564", "99.91128"} {
 		var out strings.Builder
 		if err := run(t.Context(), []string{"-file", path}, &out); err != nil {
 			t.Fatal(err)
@@ -62,5 +48,22 @@ func TestTwoRunsAtOnce(t *testing.T) {
 		if !strings.Contains(out.String(), "project: "+left) || strings.Contains(out.String(), "already") {
 			t.Errorf("run %d printed %q; want %s left", n+1, &out, left)
 		}
+	}
+}
+
+// TestOverBudget: an agent whose budget has no room for a question goes on without an answer.
+func TestOverBudget(t *testing.T) {
+	b, err := spend.New(t.Context(), memledger.New(nil), spend.Budget{
+		Name: "agents", Currency: unit, Rules: []spend.Rule{spend.Lifetime("project", usd(1))},
+	}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out strings.Builder
+	if err := newAgent(b, "task", &out).step(t.Context(), 0, steps[0]); err != nil {
+		t.Fatal(err)
+	}
+	if want := "plan: the budget \"agents\" has no room"; !strings.HasPrefix(out.String(), want) {
+		t.Errorf("printed %q; want %q", out.String(), want)
 	}
 }
