@@ -22,6 +22,7 @@ type Limiter struct {
 	asStored bool
 	penalty  time.Duration
 	shadow   func(context.Context, Fill, error)
+	maxWait  time.Duration // of Wait
 	lines    *lines
 }
 
@@ -34,9 +35,9 @@ type Options struct {
 	// "@". The characters before a key count towards its 512 bytes.
 	Prefix string
 
-	// MaxWaiting is the largest number of callers that wait for one key in [Limiter.Wait]. 0
-	// means 10,000.
-	MaxWaiting int
+	// MaxWait is the longest wait of [Limiter.Wait]. An amount that would wait longer is refused. 0
+	// means an hour.
+	MaxWait time.Duration
 
 	// AsStored puts Prefix before every key as it is, and nothing else, so that keys without a
 	// prefix are the store's names of all buckets. It is for operators' tools. The keys of clients
@@ -71,11 +72,11 @@ type Options struct {
 // New returns a Limiter over s, which is a backend or a wrapper around one. The caller closes
 // s. If s is nil, every method answers [ErrClosed]. The options may be nil.
 func New(s store.Store, o *Options) *Limiter {
-	l := &Limiter{store: s, lines: &lines{most: 10_000}}
+	l := &Limiter{store: s, maxWait: time.Hour, lines: &lines{byKey: make(map[string]*line)}}
 	if o != nil {
 		l.head, l.asStored, l.shadow = o.Prefix, o.AsStored, o.Shadow
-		if o.MaxWaiting > 0 {
-			l.lines.most = o.MaxWaiting
+		if o.MaxWait > 0 {
+			l.maxWait = o.MaxWait
 		}
 	}
 	if s == nil {
@@ -93,8 +94,8 @@ func New(s store.Store, o *Options) *Limiter {
 // that they are granted in any interval never exceed the room in b at its start plus the units
 // that leak or are given back during the interval. A refusal is not an error: Accepted is
 // false, and RetryAfter is the wait until n would fit if no other caller came, or [Never]. An
-// amount that fills b exactly is accepted. An n of 0 is always accepted and writes nothing. While
-// callers of the same Limiter wait for b, n must fit beside their units; see [Limiter.Wait].
+// amount that fills b exactly is accepted. An n of 0 is always accepted and writes nothing. Callers
+// that wait have booked their units in b already; see [Limiter.Wait].
 //
 // If the error is [ErrUnknownOutcome], n may have gone in. After any other error it did not.
 func (l *Limiter) TryFillup(ctx context.Context, b Bucket, n float64) (st State, err error) {
@@ -257,13 +258,16 @@ func (l *Limiter) TryFillupAll(ctx context.Context, fills ...Fill) ([]State, err
 	if err != nil {
 		return nil, err
 	}
-	decided, err := l.decideAll(ctx, txn)
+	results, err := l.store.Apply(ctx, txn)
+	if err == nil {
+		err = results[0].Err
+	}
 	if err != nil {
 		return nil, err
 	}
 	states := make([]State, len(fills))
 	for i := range fills {
-		states[i] = decided[index[i]]
+		states[i] = results[0].States[index[i]]
 	}
 	return states, nil
 }
@@ -367,8 +371,8 @@ func (l *Limiter) Wrap(wrap func(store.Store) (store.Store, error)) (*Limiter, e
 // as the stored bucket does. An overflow while it lasts writes nothing and does not prolong it: a
 // caller who keeps trying gets in when it ends. State.BlockedUntil is the end of the block,
 // RetryAfter includes it, and [Limiter.Unblock] or [Limiter.Reset] lifts it. A Limiter without a penalty sets
-// no block, but respects the blocks that it finds. While callers of the Limiter are in
-// [Limiter.Wait] for a bucket, no overflow but that of Fillup blocks it.
+// no block, but respects the blocks that it finds. A block leaves the turns of callers that are in
+// [Limiter.Wait] as they are; later callers wait until it ends.
 //
 // Over a store that is part of a transaction, such as that of With in package postgres, the block
 // is part of the transaction, too: a rollback loses the block. To keep it, charge before the
@@ -446,7 +450,9 @@ func (l *Limiter) fill(ctx context.Context, st *State, op *store.Op, least float
 	if err := l.prepare(op, least); err != nil {
 		return err
 	}
-	return l.decide(ctx, st, op)
+	var err error
+	*st, err = l.store.Fill(ctx, *op)
+	return err
 }
 
 // prepare puts the prefix before the operation's key, sets the penalty and validates the

@@ -19,7 +19,7 @@ import (
 //
 // An amount has its turn when all units that were in the bucket before it have leaked. In an
 // empty bucket the turn comes at once. Otherwise it comes n/rate after the previous turn, where
-// n is the amount of that turn. If the amount does not fit into the bucket, or if its turn
+// n is the amount of that turn. ShaperOptions.Burst lets so many units go ahead without a pause. If the amount does not fit into the bucket, or if its turn
 // would come later than MaxWait or the context's deadline allows, it is refused at once and
 // nothing goes in. Most programs need only [Shaper.Wait]. [Shaper.Reserve] returns the time of
 // the turn without waiting.
@@ -35,6 +35,7 @@ import (
 type Shaper struct {
 	lim     *Limiter
 	maxWait time.Duration
+	burst   float64
 }
 
 // ShaperOptions adjust a [Shaper]. The zero value is the default.
@@ -42,23 +43,32 @@ type ShaperOptions struct {
 	// MaxWait is the longest wait for a turn. An amount that would wait longer is refused. 0
 	// means no bound beyond the capacity of the bucket; see [store.Limit.MaxWait].
 	MaxWait time.Duration
+
+	// Burst is the number of units that go ahead at once: an amount has its turn when the bucket
+	// would contain no more than Burst units with it, or no more than the amount. 0 means that all
+	// turns are evenly spaced. With a capacity of Burst + leak rate x MaxWait, a queue is that of
+	// ReserveN in golang.org/x/time/rate.
+	Burst float64
 }
 
 // NewShaper returns a Shaper over the buckets of l. The options may be nil. It fails if MaxWait
-// is negative.
+// or Burst is negative.
 //
 // A Shaper sets no penalty, even if l does: a caller's short deadline must not block the
 // others.
 func NewShaper(l *Limiter, o *ShaperOptions) (*Shaper, error) {
-	var maxWait time.Duration
+	var opts ShaperOptions
 	if o != nil {
-		maxWait = o.MaxWait
+		opts = *o
 	}
-	if maxWait < 0 {
+	if opts.MaxWait < 0 {
 		return nil, fmt.Errorf("brim: MaxWait is %v; it must be positive, or 0 for no bound beyond the capacity",
-			maxWait)
+			opts.MaxWait)
 	}
-	return &Shaper{lim: l.WithPenalty(0), maxWait: maxWait}, nil
+	if !(opts.Burst >= 0) {
+		return nil, fmt.Errorf("brim: Burst is %v; it must be positive, or 0 for evenly spaced turns", opts.Burst)
+	}
+	return &Shaper{lim: l.WithPenalty(0), maxWait: opts.MaxWait, burst: opts.Burst}, nil
 }
 
 // CheckTimeout returns an error if a bucket with limit l can make a caller wait longer than
@@ -100,7 +110,12 @@ func (s *Shaper) Reserve(ctx context.Context, b Bucket, n float64) (*Reservation
 	if err := validateQueue(b.Limit); err != nil {
 		return nil, err
 	}
-	op := store.Op{Bucket: b, Amount: n, Mode: store.IfFits, Turn: true, Ceiling: s.ceiling(ctx, b.Limit, n)}
+	return s.book(ctx, b, n, s.ceiling(ctx, b.Limit, n))
+}
+
+// book is Reserve under a ceiling, for a limit that need not leak.
+func (s *Shaper) book(ctx context.Context, b Bucket, n, ceiling float64) (*Reservation, error) {
+	op := store.Op{Bucket: b, Amount: n, Mode: store.IfFits, Turn: true, Ceiling: ceiling}
 	var st State
 	if err := s.lim.fill(ctx, &st, &op, n); err != nil {
 		return nil, err
@@ -108,7 +123,7 @@ func (s *Shaper) Reserve(ctx context.Context, b Bucket, n float64) (*Reservation
 	received := time.Now()
 	var wait time.Duration
 	if st.Accepted && n > 0 && b.LeakRate > 0 { // under Unlimited every turn is now
-		wait = timeToLeak(st.Level-n, b.LeakRate)
+		wait = timeToLeak(st.Level-max(n, s.burst-st.Held), b.LeakRate)
 	}
 	return &Reservation{
 		State: st, lim: s.lim, op: op, turn: st.At.Add(wait),
@@ -136,6 +151,11 @@ func (s *Shaper) Wait(ctx context.Context, b Bucket, n float64) (State, error) {
 	if !r.State.Accepted {
 		return State{}, &OverLimitError{r.State}
 	}
+	return r.wait(ctx)
+}
+
+// wait returns at the turn of an accepted reservation.
+func (r *Reservation) wait(ctx context.Context) (State, error) {
 	delay := r.Delay()
 	if delay == 0 {
 		return r.State, nil
@@ -169,7 +189,7 @@ func (s *Shaper) ceiling(ctx context.Context, l Limit, n float64) float64 {
 	if deadline, ok := ctx.Deadline(); ok {
 		longest = min(longest, max(0, time.Until(deadline)))
 	}
-	ceiling := l.LeakRate*longest.Seconds() + n
+	ceiling := l.LeakRate*longest.Seconds() + max(n, s.burst)
 	ceiling += roundingMargin(ceiling) // a turn at the very end of the wait is in time
 	if longest >= Never || !(n >= 0 && ceiling < l.Capacity) {
 		return 0
@@ -218,13 +238,18 @@ func (r *Reservation) Cancel(ctx context.Context) (bool, error) {
 	if r.done || !r.State.Accepted || r.op.Amount == 0 || r.Delay() == 0 {
 		return false, nil
 	}
+	return r.takeOut(ctx)
+}
+
+// takeOut is Cancel of an accepted reservation, also after its turn.
+func (r *Reservation) takeOut(ctx context.Context) (bool, error) {
 	// If nobody has reserved behind the reservation, the bucket without the amount holds the
 	// units that were in front, less their leak since. That is the ceiling. Its margin absorbs
 	// the rounding of leaks; an amount that is smaller than the margin takes no measurable
 	// time.
 	op := r.op
 	op.Amount = -r.op.Amount
-	op.Ceiling = r.State.Level + r.State.Held - r.op.Amount + roundingMargin(op.Capacity)
+	op.Ceiling = r.State.Level + r.State.Held - r.op.Amount + roundingMargin(max(op.Capacity, r.State.Level+r.State.Held))
 	op.CeilingAt = r.State.At
 	st, err := r.lim.store.Fill(ctx, op)
 	r.done = st.Accepted || errors.Is(err, ErrUnknownOutcome)

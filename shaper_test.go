@@ -30,6 +30,8 @@ func TestReserve(t *testing.T) {
 		name, why string
 		limit     brim.Limit
 		maxWait   time.Duration
+		burst     float64
+		held      float64
 		before    float64 // units in the queue
 		n         float64
 		accepted  bool
@@ -65,6 +67,28 @@ func TestReserve(t *testing.T) {
 			maxWait: time.Hour,
 			before:  9, n: 2, wait: time.Second,
 		},
+		{name: "within Burst", why: "a burst goes ahead", limit: tens, burst: 6, before: 4, n: 2, accepted: true},
+		{
+			name: "beyond Burst", why: "what is above the burst leaks first", limit: tens, burst: 6, before: 4, n: 5,
+			accepted: true, wait: 3 * time.Second,
+		},
+		{
+			name: "larger than Burst", why: "an amount does not wait for its own units", limit: tens, burst: 2, before: 4,
+			n: 5, accepted: true, wait: 4 * time.Second,
+		},
+		{
+			name: "Burst beside held units", why: "they take up room in the burst", limit: tens, burst: 6, held: 3, before: 2,
+			n: 2, accepted: true, wait: time.Second,
+		},
+		{
+			name: "Burst within MaxWait", why: "the burst takes nothing from the wait", limit: tens, burst: 4, maxWait: 3 * time.Second,
+			before: 5, n: 2, accepted: true, wait: 3 * time.Second,
+		},
+		{
+			name: "Burst after MaxWait", why: "the units above the burst take longer than MaxWait", limit: tens, burst: 4,
+			maxWait: 3 * time.Second, before: 6, n: 2, wait: time.Second,
+		},
+		{name: "a Burst above the capacity", why: "the capacity bounds it", limit: tens, burst: math.Inf(1), before: 4, n: 6, accepted: true},
 		{name: "zero", why: "zero units take no time and no place", limit: tens, before: 9, accepted: true},
 		{
 			name: "decimal fractions", why: "rounding must not refuse a turn at the very end of MaxWait",
@@ -73,11 +97,14 @@ func TestReserve(t *testing.T) {
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			l, s, _ := open(t, nil)
+			l, _, _ := open(t, nil)
 			if test.before > 0 {
 				must(t)(l.TryFillup(t.Context(), test.limit.For("k"), test.before))
 			}
-			r, err := shaper(t, s, test.maxWait).Reserve(t.Context(), test.limit.For("k"), test.n)
+			must(t)(l.Hold(t.Context(), test.limit.For("k"), test.held))
+			turns, err := brim.NewShaper(l, &brim.ShaperOptions{MaxWait: test.maxWait, Burst: test.burst})
+			noError(t, err)
+			r, err := turns.Reserve(t.Context(), test.limit.For("k"), test.n)
 			noError(t, err)
 			wait := r.Turn().Sub(r.State.At)
 			if !test.accepted {
@@ -102,11 +129,15 @@ func TestReserve(t *testing.T) {
 }
 
 func TestShaperInvalid(t *testing.T) {
-	if _, err := brim.NewShaper(nil, &brim.ShaperOptions{MaxWait: -1}); err == nil {
-		t.Error("NewShaper accepts a negative MaxWait")
+	for _, o := range []brim.ShaperOptions{{MaxWait: -1}, {Burst: -1}, {Burst: math.NaN()}} {
+		if _, err := brim.NewShaper(nil, &o); err == nil {
+			t.Errorf("NewShaper accepts %+v", o)
+		}
 	}
 	l, s, _ := open(t, nil)
 	sh := shaper(t, s, 0)
+	bursty, err := brim.NewShaper(l, &brim.ShaperOptions{MaxWait: time.Second, Burst: math.Inf(1)})
+	noError(t, err)
 	ctx := t.Context()
 	ended, cancel := context.WithCancel(ctx)
 	cancel()
@@ -124,6 +155,7 @@ func TestShaperInvalid(t *testing.T) {
 		{"negative", sh, ctx, tens.For("k"), -1, brim.ErrInvalidAmount},
 		{"NaN", sh, ctx, tens.For("k"), math.NaN(), brim.ErrInvalidAmount},
 		{"NaN with MaxWait", shaper(t, s, time.Second), ctx, tens.For("k"), math.NaN(), brim.ErrInvalidAmount},
+		{"NaN with Burst", bursty, ctx, tens.For("k"), math.NaN(), brim.ErrInvalidAmount},
 		{"infinite with MaxWait", shaper(t, s, time.Second), ctx, tens.For("k"), math.Inf(1), brim.ErrInvalidAmount},
 		{"cancelled context", sh, ended, tens.For("k"), 1, context.Canceled},
 		{"no store", shaper(t, nil, time.Second), ctx, tens.For("k"), 1, brim.ErrClosed},
