@@ -132,7 +132,7 @@ func (b Bucket) upTo(op store.Op, clock int64, taken, rounding float64) store.Op
 	// All numbers below are whole, so the search compares exact numbers alone.
 	lo, hi := op.Least, op.Amount+1
 	over := func(n float64) num {
-		return seen.leaked(now).add(b.held).add(quanta(n)).sub(quanta(op.Capacity))
+		return seen.leaked(now).add(b.held).add(quanta(n)).sub(rim(op, now))
 	}
 	for hi-lo > 1 {
 		if mid := lo + math.Floor((hi-lo)/2); over(mid).sign() <= 0 {
