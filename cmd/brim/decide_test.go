@@ -33,7 +33,6 @@ func TestDecisions(t *testing.T) {
 		{"able: it fits", []string{"able", "a", "1"}, slow, exitOK, "yes: level "},
 		{"able: it does not fit", []string{"able", "a", "4"}, slow, exitRefused, "no: "},
 		{"able: an amount above the capacity does not fit either", []string{"able", "a", "6"}, slow, exitRefused, "6 can never fit"},
-		{"an amount of 0 is no cost", []string{"try", "a", "0"}, slow, exitUsage, ""},
 		{"a fillup stops at the capacity and shows it", []string{"fillup", "a", "4"}, slow, exitOK, "this filled it up, at "},
 		{"a drain gives back", []string{"drain", "a", "5"}, slow, exitOK, "drained: level 0 of 5, 5 remaining\n"},
 		{"a drain stops at 0", []string{"drain", "a", "5"}, slow, exitOK, "drained: level 0 of 5"},

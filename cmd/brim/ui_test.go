@@ -267,7 +267,7 @@ func TestPageAsStore(t *testing.T) {
 	}
 	allow = ui.Bearer("a-long-enough-secret", ui.Look)
 	on("state", "b").want(t, exitOK, "4", "")
-	on("reset", "b").want(t, exitUnavailable, "", "not allowed: You may look, and not change anything. A program allows changes by ui.Act for the request, and brim ui by --act.\n")
+	on("reset", "b").want(t, exitUnavailable, "", "not allowed: You may look, and neither change anything nor run a backtest. A program allows both by ui.Act for the request, and brim ui by --act.\n")
 	if st, err := lim.StateOf(t.Context(), "b"); err != nil || st.Level != 4 {
 		t.Errorf("%+v, %v after a reset that was not allowed", st, err)
 	}

@@ -156,7 +156,7 @@ func (w *writer) wait(ctx context.Context, batch []string) error {
 		return fmt.Errorf("%d rows are not in: %w", len(batch), err)
 	}
 	return pgx.BeginFunc(ctx, w.db.Pool, func(tx pgx.Tx) error {
-		return copyIn(ctx, tx, w.tenant, batch, st.At)
+		return copyIn(ctx, tx, w.tenant, batch, st.At.Add(st.When(0))) // the level was above the capacity until the turn
 	})
 }
 
