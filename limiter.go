@@ -35,8 +35,8 @@ type Options struct {
 	// "@". The characters before a key count towards its 512 bytes.
 	Prefix string
 
-	// MaxWait is the longest wait of [Limiter.Wait]. An amount that would wait longer is refused. 0
-	// means an hour.
+	// MaxWait is the longest wait of [Limiter.Wait], whatever the context's deadline. An amount that
+	// would wait longer is refused. 0 means an hour.
 	MaxWait time.Duration
 
 	// AsStored puts Prefix before every key as it is, and nothing else, so that keys without a

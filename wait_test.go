@@ -14,6 +14,7 @@ import (
 
 	"github.com/brimgo/brim"
 	"github.com/brimgo/brim/brimtest"
+	"github.com/brimgo/brim/local"
 	"github.com/brimgo/brim/store"
 )
 
@@ -576,4 +577,43 @@ func TestWaitWithOtherLimits(t *testing.T) {
 		}
 		all.Wait()
 	})
+}
+
+// TestWaitOverWrappers sees that bookings pass through the wrappers of package local. During an outage
+// a caller that must wait gets the error of the store.
+func TestWaitOverWrappers(t *testing.T) {
+	for name, wrap := range map[string]func(s store.Store) (store.Store, error){
+		"refusals": func(s store.Store) (store.Store, error) { return local.Refusals(s, nil) },
+		"leases":   func(s store.Store) (store.Store, error) { return local.Leases(s, nil) },
+		"fallback": func(s store.Store) (store.Store, error) { return local.Fallback(s, inMemory(t), nil) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				theirs := &dying{Store: inMemory(t)}
+				s, err := wrap(theirs)
+				noError(t, err)
+				lim := brim.New(s, nil)
+				b := tens.For("b")
+				must(t)(lim.TryFillup(t.Context(), b, 10))
+				var all sync.WaitGroup
+				begin := time.Now()
+				for _, n := range []float64{5, 1, 2} {
+					want := map[float64]time.Duration{5: 5 * time.Second, 1: 6 * time.Second, 2: 8 * time.Second}[n]
+					all.Go(func() {
+						if must(t)(lim.Wait(t.Context(), b, n)); time.Since(begin).Round(time.Millisecond) != want {
+							t.Errorf("%v units went ahead after %v; want %v", n, time.Since(begin), want)
+						}
+					})
+					synctest.Wait()
+				}
+				all.Wait()
+				theirs.dead.Store(true)
+				_, _ = lim.Wait(t.Context(), b, 10) // into the standby store, if there is one
+				if _, err := lim.Wait(t.Context(), b, 10); !errors.Is(err, brim.ErrUnavailable) {
+					t.Errorf("during an outage: %v; want %v", err, brim.ErrUnavailable)
+				}
+				noError(t, s.Close())
+			})
+		})
+	}
 }

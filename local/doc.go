@@ -58,7 +58,8 @@
 // Only TryFillup is served from allotments: mode IfFits, without Hold, Ceiling, Turn or penalty. An
 // AbleToAccept about units that an allotment has is answered from it, and takes nothing out. All
 // other calls reach the store. Read and Visit show the bucket with the allotments in its level. A
-// Shaper gains nothing from leases, because its calls reach the store.
+// Shaper gains nothing from leases, because its calls reach the store. Limiter.Wait takes units that an
+// allotment has, and books in the store if it has none.
 //
 // The units of an allotment count in the bucket's level as soon as the store has granted them. A
 // call can therefore be refused while allotments hold units that nobody uses. A process never gives

@@ -25,7 +25,7 @@ func answerTries(s *Store, g group, r row) (open []*fillRequest) {
 	sum := 0.0
 	for _, req := range g.reqs {
 		sum += req.In.Amount
-		if r.pre+r.rec.Held+sum <= op.Capacity { // the test of the statement, on the same doubles
+		if r.pre+r.rec.Held+sum <= g.rim() { // the test of the statement, on the same doubles
 			req.Out = accepted
 			req.Out.Level, req.Out.Full = r.pre+sum, r.pre+sum+r.rec.Held >= op.Capacity
 			continue

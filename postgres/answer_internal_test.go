@@ -44,12 +44,15 @@ func TestTriesAnswerAsStore(t *testing.T) {
 			// By the clock, each bucket has 2 units and 1 that is held.
 			before = unlike(store.Record{Level: 2 + old.LeakRate, Held: 1, Time: clock.Add(-time.Second).UnixMicro(), Limit: old})
 		}
-		t.Run(fmt.Sprint(old), func(t *testing.T) { triesAnswerAsStore(t, s, pool, schema, clock, limit, before) })
+		for _, ceiling := range []float64{0, 9.5, 12} {
+			op := store.Op{Bucket: store.Bucket{Limit: limit}, Ceiling: ceiling}
+			t.Run(fmt.Sprint(old, ceiling), func(t *testing.T) { triesAnswerAsStore(t, s, pool, schema, clock, op, before) })
+		}
 	}
 }
 
-func triesAnswerAsStore(t *testing.T, s *Store, pool *pgxpool.Pool, schema string, clock time.Time, limit store.Limit, before store.Record) {
-	f := &filler{s: s}
+func triesAnswerAsStore(t *testing.T, s *Store, pool *pgxpool.Pool, schema string, clock time.Time, op store.Op, before store.Record) {
+	f, limit := &filler{s: s}, op.Limit
 	exists := before.Limit != (store.Limit{})
 	for _, c := range []struct {
 		why     string
@@ -75,7 +78,8 @@ func triesAnswerAsStore(t *testing.T, s *Store, pool *pgxpool.Pool, schema strin
 					put(t, pool, schema, []string{b.Key}, []store.Record{before})
 				}
 				for _, n := range amounts {
-					reqs = append(reqs, &fillRequest{In: store.Op{Bucket: b, Amount: n}})
+					op.Bucket, op.Amount = b, n
+					reqs = append(reqs, &fillRequest{In: op})
 				}
 			}
 			rows, err := s.send(t.Context(), pool, f.sort(reqs), reach, nil)

@@ -183,17 +183,16 @@ func (s *Store) send(
 	if reach == alone {
 		return rows, s.run.SendTogether(ctx, q, b)
 	}
-	keys, capacities, rates := arrays(groups)
 	if reach == whole {
-		insert := s.insert(groups, rows, keys, capacities, rates, lane)
+		insert := s.insert(groups, rows, lane)
 		pgrun.Queue(ctx, b, insert.sql, insert.args, insert.each)
 	}
-	found := s.queueRead(ctx, b, keys)
+	found := s.queueRead(ctx, b, arrays(groups).keys)
 	err := s.run.SendTogether(ctx, q, b)
 	for i := range rows {
 		if op := groups[i].op(); !rows[i].written {
 			_, exists := found.rows[op.Key]
-			rows[i] = row{answered: exists || reach == whole || op.Amount > op.Capacity, clock: found.clock}
+			rows[i] = row{answered: exists || reach == whole || op.Amount > groups[i].rim(), clock: found.clock}
 			rows[i].rec, rows[i].damage = found.of(op.Key)
 		}
 	}
@@ -217,42 +216,49 @@ func (s *Store) update(groups []group, rows []row, lane *pgrun.Lane) statement {
 	})
 	if len(groups) == 1 {
 		op := groups[0].op()
-		args := []any{op.Key, groups[0].sum(), op.Capacity, op.LeakRate, several, now, s.maxSkew, wait}
+		args := []any{op.Key, groups[0].sum(), op.Capacity, op.LeakRate, several, now, s.maxSkew, wait, groups[0].rim()}
 		return statement{s.sql.Load().updateOne, args, each}
 	}
-	keys, capacities, rates := arrays(groups)
+	a := arrays(groups)
 	sums := make([]float64, len(groups))
 	for i := range groups {
 		sums[i] = groups[i].sum()
 	}
-	args := []any{keys, sums, capacities, rates, several, now, s.maxSkew, wait}
+	args := []any{a.keys, sums, a.capacities, a.rates, several, now, s.maxSkew, wait, a.rims}
 	return statement{s.sql.Load().updateMany, args, each}
 }
 
 // insert returns the INSERT of the buckets of groups that have no row, whose answer goes into rows.
-func (s *Store) insert(
-	groups []group, rows []row, keys []string, capacities, rates []float64, lane *pgrun.Lane,
-) statement {
+func (s *Store) insert(groups []group, rows []row, lane *pgrun.Lane) statement {
+	a := arrays(groups)
 	levels := make([]float64, len(groups))
 	for i := range groups {
 		levels[i] = groups[i].fresh()
 	}
 	sql := s.sql.Load().insert
-	if len(keys) == 1 {
+	if len(groups) == 1 {
 		sql = s.sql.Load().insertOne
 	}
-	args := []any{keys, levels, capacities, rates, s.run.Now(), lane.LockTimeout()}
+	args := []any{a.keys, levels, a.capacities, a.rates, s.run.Now(), lane.LockTimeout(), a.rims}
 	return statement{sql, args, into(groups, func(i int, r row) { rows[i] = r })}
 }
 
-// arrays returns the keys and limits of groups.
-func arrays(groups []group) (keys []string, capacities, rates []float64) {
-	keys, capacities, rates = make([]string, len(groups)), make([]float64, len(groups)), make([]float64, len(groups))
+// columnar are the keys, limits and rims of groups, as the statements take them.
+type columnar struct {
+	keys                    []string
+	capacities, rates, rims []float64
+}
+
+func arrays(groups []group) columnar {
+	a := columnar{
+		keys: make([]string, len(groups)), capacities: make([]float64, len(groups)),
+		rates: make([]float64, len(groups)), rims: make([]float64, len(groups)),
+	}
 	for i := range groups {
 		op := groups[i].op()
-		keys[i], capacities[i], rates[i] = op.Key, op.Capacity, op.LeakRate
+		a.keys[i], a.capacities[i], a.rates[i], a.rims[i] = op.Key, op.Capacity, op.LeakRate, groups[i].rim()
 	}
-	return keys, capacities, rates
+	return a
 }
 
 // into returns the function that reads a row of a written bucket, and calls f with the number of its

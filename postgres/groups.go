@@ -11,18 +11,27 @@ import (
 
 type fillRequest = combine.Request[store.Op, store.State]
 
-// combinable reports whether the plain statements can decide the operation: it is a TryFillup.
+// combinable reports whether the plain statements can decide the operation: it is a TryFillup, or a
+// booking, which has a ceiling.
 func combinable(op *store.Op) bool {
 	return op.Mode == store.IfFits && op.Amount > 0 && op.Limit != (store.Limit{}) &&
-		op.Hold == 0 && op.Ceiling == 0 && op.BlockFor == 0
+		op.Hold == 0 && op.CeilingAt.IsZero() && op.BlockFor == 0
 }
 
-// group is the TryFillups of one key and limit for one statement.
+// group is the TryFillups of one key, limit and ceiling for one statement.
 type group struct {
 	reqs []*fillRequest
 }
 
 func (g *group) op() *store.Op { return &g.reqs[0].In }
+
+// rim returns the units that the bucket may contain afterwards.
+func (g *group) rim() float64 {
+	if op := g.op(); op.Ceiling != 0 {
+		return op.Ceiling
+	}
+	return g.op().Capacity
+}
 
 // sum returns the sum of the amounts, added in their order.
 func (g *group) sum() float64 {
@@ -34,12 +43,12 @@ func (g *group) sum() float64 {
 }
 
 // fresh returns the level of a new bucket: the sum of the amounts that fit into it, in their order. If
-// the first does not fit, fresh returns that, which is above the capacity.
+// the first does not fit, fresh returns that, which is above the rim.
 func (g *group) fresh() float64 {
 	level := g.op().Amount
 	sum := 0.0
 	for _, r := range g.reqs {
-		if sum += r.In.Amount; sum <= g.op().Capacity {
+		if sum += r.In.Amount; sum <= g.rim() {
 			level = sum
 		}
 	}
@@ -53,17 +62,17 @@ type groups struct {
 }
 
 // sort makes groups of the requests, each in ascending order of amount. Requests that are made at the
-// same time have no order of their own. A group has one limit. sort postpones requests of its key with
-// another limit, in their order, so that each limit has its turn.
+// same time have no order of their own. A group has one limit and ceiling. sort postpones requests of its
+// key with others, in their order, so that each has its turn.
 func (g *groups) sort(reqs []*fillRequest) []group {
 	g.tries = g.tries[:0]
 	g.sorted = append(g.sorted[:0], reqs...)
 	slices.SortStableFunc(g.sorted, func(a, b *fillRequest) int { return strings.Compare(a.In.Key, b.In.Key) })
 	for start := 0; start < len(g.sorted); {
-		first := g.sorted[start].In.Bucket
+		first := &g.sorted[start].In
 		same := g.sorted[start:start]
 		for ; start < len(g.sorted) && g.sorted[start].In.Key == first.Key; start++ {
-			if r := g.sorted[start]; r.In.Limit == first.Limit {
+			if r := g.sorted[start]; r.In.Limit == first.Limit && r.In.Ceiling == first.Ceiling {
 				same = append(same, r)
 			} else {
 				r.Postpone()

@@ -20,8 +20,7 @@ import (
 func (s *Store) Ping(ctx context.Context) error {
 	return s.run.Look(ctx, "ping", func(ctx context.Context, conn *pgxpool.Conn) error {
 		sql := s.sql.Load()
-		keys, capacities, rates := arrays(nil)
-		update, insert := s.update(nil, nil, nil), s.insert(nil, nil, keys, capacities, rates, nil)
+		keys, update, insert := []string{}, s.update(nil, nil, nil), s.insert(nil, nil, nil)
 		secured := false
 		b := &pgx.Batch{}
 		pgrun.QueueBegin(b)

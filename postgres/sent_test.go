@@ -125,6 +125,7 @@ func TestStatementsOfCalls(t *testing.T) {
 		want, within string
 	}{
 		{"an amount that fits", one(unit("a")), "update_one(a)", "update_one(a)"},
+		{"a booking", one(store.Op{Bucket: steady.For("a"), Amount: 1, Ceiling: 1e9, Turn: true}), "update_one(a)", "update_one(a)"},
 		{
 			"an amount that is refused", one(refused),
 			"update_one(full) update_one(full) insert read",

@@ -57,7 +57,7 @@ func run(ctx context.Context, args []string, in io.Reader, out io.Writer) (err e
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
 	s := &sender{
-		lim: brim.New(db, nil), limit: brim.Limit{Capacity: *burst, LeakRate: *rate},
+		lim: brim.New(db, &brim.Options{MaxWait: *patience}), limit: brim.Limit{Capacity: *burst, LeakRate: *rate},
 		client: &http.Client{Timeout: 10 * time.Second}, patience: *patience, attempts: *attempts,
 	}
 	return s.sendAll(ctx, in, out)

@@ -11,15 +11,16 @@
 -- $3 capacities
 -- $4 leak rates
 -- $5 to $8 as in update_one.sql
+-- $9 the units that the buckets may contain
 UPDATE {{schema}}.{{table}} AS t SET
     {{filled(t, u.amount, u.capacity, u.rate, $5::bool, {{started($6)}})}}
 -- The arrays come through a sub-select so that the planner does not count their elements: it would
 -- make a new plan for every length instead of keeping one.
-FROM (SELECT $1::text[] AS k, $2::float8[] AS n, $3::float8[] AS c, $4::float8[] AS r
+FROM (SELECT $1::text[] AS k, $2::float8[] AS n, $3::float8[] AS c, $4::float8[] AS r, $9::float8[] AS m
       WHERE {{lock_timeout($8)}} IS NOT NULL OFFSET 0) AS a
-     CROSS JOIN LATERAL unnest(a.k, a.n, a.c, a.r) AS u (key, amount, capacity, rate)
+     CROSS JOIN LATERAL unnest(a.k, a.n, a.c, a.r, a.m) AS u (key, amount, capacity, rate, rim)
 WHERE t.key = ANY (ARRAY[u.key])
   AND CASE WHEN {{intact(t)}}
            THEN {{usable(t, {{started($6)}}, $7, u.amount)}}
-                AND {{fits(t, {{started($6)}}, u.amount, u.capacity)}} END
+                AND {{fits(t, {{started($6)}}, u.amount, u.rim)}} END
 RETURNING t.key, {{bits(t.level)}}, {{bits(t.pre)}}, {{bits(t.held)}}, {{instant(GREATEST(t.atime, {{started($6)}}))}}

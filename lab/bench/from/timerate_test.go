@@ -2,6 +2,7 @@ package from
 
 import (
 	"context"
+	"math/rand/v2"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -38,23 +39,28 @@ func TestTimeRate(t *testing.T) {
 	}
 	level(t, limiter, brim.Over(5, 5*time.Hour).For("user:42"), 3, 0.01)
 
-	// A reservation is a fill of a bucket that also has the units of the longest delay.
+	// A reservation is one of a bucket that also has the units of the longest delay.
 	synctest.Test(t, func(t *testing.T) {
-		const burst, perSecond, maxWait = 5, 2, 3
-		lim, limiter := rate.NewLimiter(perSecond, burst), brim.New(memory.New(nil), nil)
-		limit := brim.Limit{Capacity: burst + perSecond*maxWait, LeakRate: perSecond}
-		for i := range 40 {
-			r := lim.Reserve()
+		const burst, perSecond, maxWait = 5, 2, 3 * time.Second
+		lim := rate.NewLimiter(perSecond, burst)
+		limit := brim.Limit{Capacity: burst + perSecond*maxWait.Seconds(), LeakRate: perSecond}
+		turns, err := brim.NewShaper(brim.New(memory.New(nil), nil), &brim.ShaperOptions{Burst: burst})
+		if err != nil {
+			t.Fatal(err)
+		}
+		rng := rand.New(rand.NewPCG(1, 1))
+		for i := range 2_000 {
+			n := 1 + rng.IntN(burst)
+			r := lim.ReserveN(time.Now(), n)
 			delay := r.Delay()
-			if delay > maxWait*time.Second {
+			if delay > maxWait {
 				r.Cancel()
 			}
-			st, err := limiter.TryFillup(t.Context(), limit.For("k"), 1)
-			after := time.Duration(max(0, st.Level-burst) / perSecond * float64(time.Second))
-			if err != nil || st.Accepted != (delay <= maxWait*time.Second) || st.Accepted && (after-delay).Abs() > time.Microsecond {
-				t.Errorf("call %d: x/time/rate waits %v, brim %v (%v, %v)", i, delay, after, st, err)
+			got, err := turns.Reserve(t.Context(), limit.For("k"), float64(n))
+			if err != nil || got.State.Accepted != (delay <= maxWait) || got.State.Accepted && (got.Delay()-delay).Abs() > time.Nanosecond {
+				t.Errorf("call %d, %d units: x/time/rate waits %v, brim %v (%v)", i, n, delay, got, err)
 			}
-			time.Sleep(time.Duration(50+i*7) * time.Millisecond)
+			time.Sleep(time.Duration(rng.Int64N(3_000_000)) * time.Microsecond)
 		}
 	})
 
