@@ -565,7 +565,10 @@ func TestWaitWithOtherLimits(t *testing.T) {
 			limit brim.Limit
 			n     float64
 		}{
-			{tens, 8}, {brim.Limit{Capacity: 5, LeakRate: 2}, 5}, {brim.Limit{Capacity: 20, LeakRate: 1}, 15}, {tens, 1},
+			{tens, 8},
+			{brim.Limit{Capacity: 5, LeakRate: 2}, 5},
+			{brim.Limit{Capacity: 20, LeakRate: 1}, 15},
+			{tens, 1},
 			{brim.Limit{Capacity: 100}, 1},
 		} {
 			all.Go(func() {
