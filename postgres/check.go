@@ -45,9 +45,10 @@ func Check(ctx context.Context, pool *pgxpool.Pool, o *Options) ([]store.Finding
 	defer func() { _ = s.Close() }()
 	k := &checker{}
 	err = s.run.Look(ctx, "check", func(ctx context.Context, conn *pgxpool.Conn) error {
-		*k = checker{Check: pgrun.Check{Conn: conn.Conn(), Names: s.run.Names}}
+		*k = checker{Check: pgrun.Check{Conn: conn.Conn(), Names: s.run.Names}, skew: s.maxSkew}
 		k.connection(pool.Config().ConnConfig, s.run.Timeout)
-		for _, step := range []func(context.Context) error{k.server, k.table, k.migrations} {
+		k.failover(pool.Config().ConnConfig)
+		for _, step := range []func(context.Context) error{k.server, k.replicas, k.table, k.migrations} {
 			if err := step(ctx); err != nil {
 				return err
 			}
@@ -75,6 +76,9 @@ func Check(ctx context.Context, pool *pgxpool.Pool, o *Options) ([]store.Finding
 	if err == nil && !k.undecided {
 		err = k.open(ctx, s.run)
 	}
+	if err == nil {
+		k.hosts(ctx, pool.Config().ConnConfig)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -87,6 +91,7 @@ type checker struct {
 	undecided bool   // a finding tells why no decision can work
 	standbys  string // for which commits wait
 	buckets   pgrun.Table
+	skew      time.Duration // Options.MaxSkew
 }
 
 // sql returns the statement of a file.
@@ -154,7 +159,11 @@ func (k *checker) clock(before, server, after time.Time) {
 		off, word = behind, "behind"
 	}
 	if off > apart {
-		k.Add(store.Warning, "clock", fmt.Sprintf("the server's clock is %v %s that of this program: all times in answers are those of "+
+		severity := store.Warning
+		if off > k.skew { // a fail-over to a server with the other clock moves all buckets
+			severity = store.Broken
+		}
+		k.Add(severity, "clock", fmt.Sprintf("the server's clock is %v %s that of this program: all times in answers are those of "+
 			"the server's clock", off.Round(time.Millisecond), word), "have both synchronized, for instance by chrony")
 	}
 }

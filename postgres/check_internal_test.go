@@ -32,11 +32,12 @@ func TestCheckOfConnection(t *testing.T) {
 		{"postgres://db/app?sslmode=require", ""},
 		{"postgres://db/app", "warning sslmode"}, // prefer is the default
 		{"postgres://db/app?sslmode=disable", "warning sslmode"},
-		{"postgres://localhost,127.0.0.9/app?sslmode=disable&connect_timeout=3", ""},
+		{"postgres://localhost,127.0.0.9/app?sslmode=disable&connect_timeout=3&target_session_attrs=read-write", ""},
+		{"postgres://localhost,127.0.0.9/app?sslmode=disable&connect_timeout=3", "broken target_session_attrs: it is not set"},
 		{"postgres:///app?host=/run/postgresql", ""},
-		{"postgres://db1,db2/app?sslmode=require", "broken connect_timeout: it is not set"},
-		{"postgres://db1,db2/app?sslmode=require&connect_timeout=3", ""},
-		{"postgres://db:1,db:2/app?sslmode=require&connect_timeout=10", "broken connect_timeout: it is 10s, more than a third"},
+		{"postgres://db1,db2/app?sslmode=require&target_session_attrs=primary", "broken connect_timeout: it is not set"},
+		{"postgres://db1,db2/app?sslmode=require&connect_timeout=3&target_session_attrs=read-write", ""},
+		{"postgres://db:1,db:2/app?sslmode=require&connect_timeout=10&target_session_attrs=read-write", "broken connect_timeout: it is 10s, more than a third"},
 	} {
 		config, err := pgx.ParseConfig(c.url)
 		if err != nil {
@@ -44,6 +45,7 @@ func TestCheckOfConnection(t *testing.T) {
 		}
 		k := &checker{}
 		k.connection(config, DefaultStatementTimeout)
+		k.failover(config)
 		got := ""
 		for _, f := range k.Findings {
 			got += fmt.Sprintf("%v %s: %s", f.Severity, f.Subject, f.Problem)
@@ -64,6 +66,8 @@ func TestCheckOfClock(t *testing.T) {
 		server, answer time.Duration // after the question
 		want           string
 	}{
+		{5*time.Minute + time.Millisecond, 0, "broken clock: the server's clock is 5m0.001s ahead of"}, // beyond MaxSkew
+		{5 * time.Minute, 0, "warning clock: the server's clock is 5m0s ahead of"},
 		{0, 0, ""},
 		{time.Second, time.Millisecond, ""},
 		{-time.Second, time.Millisecond, ""},
@@ -71,9 +75,13 @@ func TestCheckOfClock(t *testing.T) {
 		{2 * time.Second, 0, "2s ahead of"},
 		{-time.Hour, time.Second, "1h0m0s behind"},
 	} {
-		k := &checker{}
+		k := &checker{skew: 5 * time.Minute}
 		k.clock(at, at.Add(c.server), at.Add(c.answer))
-		if got := fmt.Sprint(k.Findings); (len(k.Findings) > 0) != (c.want != "") || !strings.Contains(got, c.want) {
+		got := ""
+		for _, f := range k.Findings {
+			got += fmt.Sprint(f.Severity, " ", f.Subject, ": ", f.Problem)
+		}
+		if (len(k.Findings) > 0) != (c.want != "") || !strings.Contains(got, c.want) {
 			t.Errorf("%+v: %s", c, got)
 		}
 	}

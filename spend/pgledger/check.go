@@ -123,7 +123,7 @@ func (l *Ledger) ahead(ctx context.Context, tx pgx.Tx, k *pgrun.Check) error {
 	if err != nil {
 		return err
 	}
-	n, until, one := 0, time.Time{}, ""
+	n, until, now, one := 0, time.Time{}, time.Time{}, ""
 	for _, a := range asked {
 		budget, name, _ := strings.Cut(a.key, "/")
 		var d spend.Decision
@@ -139,13 +139,18 @@ func (l *Ledger) ahead(ctx context.Context, tx pgx.Tx, k *pgrun.Check) error {
 			return err
 		case d.At.After(time.UnixMicro(a.now.Micros).Add(time.Minute)):
 			n++
+			now = time.UnixMicro(a.now.Micros)
 			if d.At.After(until) {
 				until, one = d.At, a.key
 			}
 		}
 	}
 	if n > 0 {
-		k.Add(store.Warning, "accounts", fmt.Sprintf("the time of %d accounts is ahead, of %q until %v: "+
+		severity := store.Warning
+		if until.Sub(now) > store.DefaultMaxSkew {
+			severity = store.Broken
+		}
+		k.Add(severity, "accounts", fmt.Sprintf("the time of %d accounts is ahead, of %q until %v: "+
 			"until then their windows stand still, and make no room", n, one, until.Format(time.RFC3339)),
 			"correct the clock, and call Mend for each such account, or \"brim spend mend\"; the requests of the future name the accounts")
 	}

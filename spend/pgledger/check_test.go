@@ -96,7 +96,7 @@ func TestCheckFindsAndMends(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, c := range []struct{ account, problem string }{{"7", "2 accounts"}, {"8", "1 accounts"}} {
-		if list, got := findings(app); got != "warning accounts" || !strings.Contains(list[0].Problem, c.problem) {
+		if list, got := findings(app); got != "broken accounts" || !strings.Contains(list[0].Problem, c.problem) {
 			t.Errorf("%s are ahead: %+v", c.problem, list)
 		}
 		if _, err := by(nil).Mend(t.Context(), spend.FreezeRequest{ID: "m" + c.account, Account: c.account, Reason: "r"}); err != nil {
