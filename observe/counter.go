@@ -26,7 +26,7 @@ type BucketCounter struct{ value *cached.Value[Count] }
 // NewBucketCounter returns a BucketCounter of s. It counts only when somebody asks. Count s itself,
 // not the store that [New] makes of it, whose hooks would see each count as a call.
 func NewBucketCounter(s store.Store) *BucketCounter {
-	return &BucketCounter{cached.New(func(ctx context.Context) (Count, error) { return count(ctx, s) }, 0, time.Now)}
+	return &BucketCounter{cached.New(func(ctx context.Context) (Count, error) { return count(ctx, s) }, nil, time.Now)}
 }
 
 // count counts the buckets of s. Damaged buckets do not count, and are no error: Verify tells them.

@@ -116,7 +116,7 @@ func (h *Handler) apiFindings(w http.ResponseWriter, v *visit) {
 		problem(w, failureOf(err))
 		return
 	}
-	findings := last.Value
+	findings := last.Value.findings
 	if findings == nil {
 		findings = []store.Finding{}
 	}

@@ -17,6 +17,13 @@ type calls struct {
 
 	mu     sync.Mutex
 	failed [slots]struct{ second, n uint32 }
+	last   failedCall
+}
+
+// failedCall is the last failed call.
+type failedCall struct {
+	at   time.Time // by this process's clock; zero if no call has failed
+	text string
 }
 
 // waits reports whether a method answers in one round trip or a few. A listing takes its time.
@@ -54,6 +61,7 @@ func (r *Recorder) ended(_ context.Context, call observe.Call, o observe.Outcome
 		f.second, f.n = uint32(second), 0
 	}
 	f.n++
+	r.calls.last = failedCall{r.clock(), o.Err.Error()}
 }
 
 // swap changes a place of a call that began at that time from one value to another. If all places

@@ -3,6 +3,7 @@ package ui
 import (
 	"cmp"
 	"maps"
+	"math"
 	"slices"
 	"time"
 
@@ -17,9 +18,31 @@ const minute = 60
 type overview struct {
 	now                       time.Time
 	accepted, refused, failed [slots]uint32
-	oldest                    time.Duration    // of the calls in flight; 0 if there is none
+	oldest                    time.Duration // of the calls in flight; 0 if there is none
+	failure                   failedNow     // the last failed call
+	answered                  time.Duration // since the last second with a decision; noDecision if there is none
+	spends                    spendView
+	unseen                    bool             // the Recorder does not see the calls of the program
 	keys                      []tally          // with refusals; the most refused of the last minute first
 	blocks                    map[string]block // that have not ended
+}
+
+// failedNow is the last failed call of the window.
+type failedNow struct {
+	text string // empty if none failed
+	ago  time.Duration
+}
+
+// noDecision is the age of a decision that was not made.
+const noDecision = time.Duration(math.MaxInt64)
+
+// now returns the call, as it is at a time.
+func (f *failedCall) now(now time.Time) failedNow {
+	ago := max(0, now.Sub(f.at))
+	if f.at.IsZero() || ago > Window {
+		return failedNow{}
+	}
+	return failedNow{f.text, ago}
 }
 
 // tally are the refusals of one bucket.
@@ -70,7 +93,15 @@ func (r *Recorder) overview() *overview {
 			o.failed[at] = f.n
 		}
 	}
+	o.failure = r.calls.last.now(r.clock())
 	r.calls.mu.Unlock()
+	o.spends = r.spends.view(r.clock())
+	o.answered = noDecision
+	for at := slots - 1; at >= 0 && o.answered == noDecision; at-- {
+		if o.accepted[at]+o.refused[at] > 0 {
+			o.answered = o.now.Sub(time.Unix(now-slots+1+int64(at), 0))
+		}
+	}
 	if start := r.calls.oldest(); start != 0 {
 		o.oldest = max(1, r.clock().Sub(time.Unix(0, start)))
 	}

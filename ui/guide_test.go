@@ -1,6 +1,7 @@
 package ui_test
 
 import (
+	"context"
 	"crypto/tls"
 	"fmt"
 	"net/http"
@@ -10,11 +11,13 @@ import (
 
 	"github.com/brimgo/brim"
 	"github.com/brimgo/brim/bolt"
+	"github.com/brimgo/brim/spend"
+	"github.com/brimgo/brim/spend/boltledger"
 	"github.com/brimgo/brim/ui"
 )
 
 // daemon holds code of docs/ui.md word for word, so that it compiles and runs.
-func daemon(token string, use func(*brim.Limiter, http.Handler) error) error {
+func daemon(ctx context.Context, token string, budget spend.Budget, use func(*brim.Limiter, http.Handler) error) error {
 	db, err := bolt.Open("limits.db", nil)
 	if err != nil {
 		return err
@@ -30,7 +33,19 @@ func daemon(token string, use func(*brim.Limiter, http.Handler) error) error {
 	}
 	limiter := brim.New(recorded, nil) // the program decides through this one
 
-	page, err := ui.New(recorded, ui.Bearer(token, ui.Act), &ui.Options{Title: "billing", Recorder: rec, Check: db.Check})
+	ledger, err := boltledger.New(db, nil) // if it spends, too
+	if err != nil {
+		return err
+	}
+	defer ledger.Close()
+	cards, err := spend.New(ctx, ledger, budget, &spend.Options{Hooks: []spend.Hooks{rec.Hooks()}})
+	if err != nil {
+		return err
+	}
+
+	page, err := ui.New(recorded, ui.Bearer(token, ui.Act), &ui.Options{
+		Title: "billing", Recorder: rec, Check: db.Check, Spends: []*spend.Budgets{cards},
+	})
 	if err != nil {
 		return err
 	}
@@ -55,7 +70,8 @@ func byCertificate(r *http.Request) ui.Access {
 
 func TestGuide(t *testing.T) {
 	t.Chdir(t.TempDir())
-	err := daemon("a-long-enough-secret", func(lim *brim.Limiter, h http.Handler) error {
+	budget := spend.Budget{Name: "cards", Currency: "EUR", Rules: []spend.Rule{spend.PerTransaction("one", spend.Money{Minor: 100, Currency: "EUR"})}}
+	err := daemon(t.Context(), "a-long-enough-secret", budget, func(lim *brim.Limiter, h http.Handler) error {
 		for range 2 {
 			if _, err := lim.TryFillup(t.Context(), brim.Limit{Capacity: 1}.For("tenant:42"), 1); err != nil {
 				return err
@@ -66,7 +82,8 @@ func TestGuide(t *testing.T) {
 			r.Header.Set("Authorization", "Bearer "+token)
 			w := httptest.NewRecorder()
 			h.ServeHTTP(w, r)
-			if w.Code != want || (want == http.StatusOK) != strings.Contains(w.Body.String(), "tenant:42") {
+			if w.Code != want || (want == http.StatusOK) != strings.Contains(w.Body.String(), "tenant:42") ||
+				(want == http.StatusOK) != strings.Contains(w.Body.String(), "<h2>Spends</h2>") {
 				return fmt.Errorf("token %q: %d, %s", token, w.Code, w.Body)
 			}
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"time"
 
 	"github.com/brimgo/brim/internal/cached"
@@ -14,25 +15,89 @@ import (
 )
 
 const (
-	tryEvery    = 3 * time.Second        // while somebody looks, and more seldom if a try takes long
-	tryTimeout  = time.Minute            // which a check that verifies a large file needs
-	tryPatience = 250 * time.Millisecond // of a page for a try that runs
-	slow        = 2 * time.Second        // the age from which on a call without an answer is a failure
-	lately      = 15                     // seconds in which a failed call tells of the present
+	tryEvery    = 1500 * time.Millisecond // while somebody looks: with each update of a page
+	tryAgain    = time.Second             // after a try that failed
+	tryTimeout  = time.Minute             // which a check that verifies a large file needs
+	tryLeast    = 3 * time.Second         // the bound of a try, if earlier ones took less than a quarter of it
+	tryPatience = 250 * time.Millisecond  // of a page for a try that runs
+	slowTry     = time.Second             // the age from which on a try without an answer is a failure
+	slow        = 2 * time.Second         // and a call
+	lately      = 15 * time.Second        // in which a failed call tells of the present, if no try has succeeded since
+	present     = 2 * time.Second         // in which it does in any case
+	old         = 5 * tryEvery            // the age from which on a try tells nothing of the present
 )
 
-// try tries the store once.
-func (h *Handler) try(ctx context.Context) (found []store.Finding, err error) {
-	defer h.recovered("a try of the store", &err)
-	h.trying.Store(h.clock().UnixNano())
-	defer h.trying.Store(0)
-	ctx, cancel := context.WithTimeout(ctx, tryTimeout)
-	defer cancel()
-	if h.check != nil {
-		return h.check(ctx)
+// tried is the outcome of a try.
+type tried struct {
+	findings []store.Finding
+	at       time.Time     // of the last check that has succeeded
+	took     time.Duration // by it
+}
+
+// restOfTry returns the time between the beginnings of two tries.
+func restOfTry(r cached.Reading[tried]) time.Duration {
+	if r.Err != nil {
+		return tryAgain
 	}
-	_, err = h.store.Read(ctx, store.Bucket{Key: "a try of the page"})
-	return nil, err
+	return tryEvery
+}
+
+// try tries the store and the ledger once. It is not called twice at the same time.
+func (h *Handler) try(ctx context.Context) (out tried, err error) {
+	defer h.recovered("a try of the store", &err)
+	began := h.clock()
+	h.trying.Store(began.UnixNano())
+	defer h.trying.Store(0)
+	out = h.tried
+	bound := tryTimeout
+	if !out.at.IsZero() {
+		bound = max(tryLeast, 4*out.took)
+	}
+	ctx, cancel := context.WithTimeout(ctx, bound)
+	defer cancel()
+	due := began.Sub(out.at) >= (cached.Pause+1)*out.took
+	if doubt := h.doubt.Swap(false); h.check != nil && (doubt || due) {
+		out = tried{at: began}
+		out.findings, err = h.check(ctx)
+		out.took = max(0, h.clock().Sub(began))
+	} else {
+		_, err = h.store.Read(ctx, store.Bucket{Key: "a try of the page"})
+	}
+	for _, b := range h.budgets {
+		if err == nil {
+			_, err = b.Remaining(ctx, "a try of the page")
+		}
+	}
+	if err != nil {
+		h.doubt.Store(true)
+		return tried{took: h.tried.took}, err
+	}
+	slices.SortStableFunc(out.findings, moreSevere)
+	h.tried = out
+	return out, nil
+}
+
+// moreSevere orders findings, the worst first.
+func moreSevere(x, y store.Finding) int { return int(y.Severity) - int(x.Severity) }
+
+// JoinChecks returns a function for [Options.Check] that calls the given ones in their order. A
+// finding of several of them is returned once, and the worst come first. The first error ends it.
+func JoinChecks(checks ...func(context.Context) ([]store.Finding, error)) func(context.Context) ([]store.Finding, error) {
+	return func(ctx context.Context) (all []store.Finding, err error) {
+		for _, check := range checks {
+			findings, err := check(ctx)
+			if err != nil {
+				return nil, err
+			}
+			for _, f := range findings {
+				if !slices.Contains(all, f) {
+					all = append(all, f)
+				}
+			}
+		}
+		slices.SortStableFunc(all, moreSevere)
+		return all, nil
+	}
 }
 
 // recovered turns a panic on a goroutine without net/http into an error. It is deferred.
@@ -50,11 +115,17 @@ type health struct {
 	Findings       []store.Finding
 }
 
-// health returns the health of the limiter. It does not wait for the store.
+// health returns the health of the limiter. It does not wait for the store. A failure, and calls
+// that contradict the last try, cause a new one.
 func (h *Handler) health(ctx context.Context, o *overview) health {
 	ctx, cancel := context.WithTimeout(ctx, tryPatience)
 	defer cancel()
-	last, _ := h.tries.Next(ctx) // without an answer, waited tells
+	last, _ := h.tries.Latest(ctx) // without an answer, waited tells
+	if contradicted(&last, h.clock().Sub(last.At), o) {
+		h.doubt.Store(true)
+		h.tries.Doubt()
+	}
+	last, _ = h.tries.Next(ctx)
 	now, waited := h.clock(), time.Duration(0)
 	if began := h.trying.Load(); began != 0 {
 		waited = now.Sub(time.Unix(0, began))
@@ -62,60 +133,107 @@ func (h *Handler) health(ctx context.Context, o *overview) health {
 	return newHealth(last, now.Sub(last.At), waited, o)
 }
 
+// contradicted reports whether calls since a try of that age have ended otherwise than it.
+func contradicted(last *cached.Reading[tried], age time.Duration, o *overview) bool {
+	if last.Err != nil {
+		return o.answered < age-last.Took || o.spends.answered < age-last.Took
+	}
+	since := func(f failedNow) bool { return f.text != "" && f.ago <= age }
+	return since(o.failure) || since(o.spends.failure)
+}
+
 // newHealth judges by the last try of the store, its age, the time for which the next one has
 // waited for an answer, and the calls of the program.
-func newHealth(last cached.Reading[[]store.Finding], age, waited time.Duration, o *overview) health {
-	y := health{Class: "good", Verdict: "Healthy", Findings: last.Value}
-	judge := func(class, verdict string) {
-		if y.Class == "good" || y.Class != "bad" && class == "bad" {
-			y.Class, y.Verdict = class, verdict
-		}
+func newHealth(last cached.Reading[tried], age, waited time.Duration, o *overview) health {
+	y := health{Class: "good", Verdict: "Healthy", Findings: last.Value.findings}
+	usual := max(last.Took, last.Value.took)
+	failing := func(f failedNow) bool {
+		return f.text != "" && (f.ago < present || f.ago < lately && (last.Err != nil || f.ago <= age))
 	}
-	fact := func(format string, args ...any) { y.Facts = append(y.Facts, fmt.Sprintf(format, args...)) }
-	failing := sum(&o.failed, lately) > 0
 	unanswered := "bad"
-	if !failing && sum(&o.accepted, lately)+sum(&o.refused, lately) > 0 {
+	if !failing(o.failure) && o.answered < max(waited, present) {
 		unanswered = "warn" // the store decides, so only the try is slow
 	}
 	switch {
-	case waited > slow+2*last.Took:
-		judge(unanswered, "The store does not answer a try")
-		fact("A try of the store has waited for %s.", humanize.Span(wholeSeconds(waited)))
+	case waited > slowTry+2*usual:
+		y.judge(unanswered, "The store does not answer a try")
+		y.fact("A try of the store has waited for %s.", humanize.Span(wholeSeconds(waited)))
 	case last.At.IsZero():
-		judge("warn", "Not tried yet")
-		fact("The first try of the store has no answer yet.")
+		y.judge("warn", "Not tried yet")
+		y.fact("The first try of the store has no answer yet.")
+	case age > old+2*usual:
+		y.judge("warn", "Not tried for "+ago(age))
+		y.fact("The verdict of then tells nothing of now.")
 	case errors.Is(last.Err, context.DeadlineExceeded):
-		judge(unanswered, "The store does not answer a try")
-		fact("The last try, %s ago, did not end within %s.", ago(age), humanize.Span(tryTimeout))
+		y.judge(unanswered, "The store does not answer a try")
+		y.fact("The last try, %s ago, did not end within %s.", ago(age), humanize.Span(last.Took.Round(time.Second)))
 	case last.Err != nil:
-		judge("bad", "The store fails")
-		fact("The last try, %s ago, failed: %v.", ago(age), last.Err)
+		y.judge("bad", "The store fails")
+		y.fact("The last try, %s ago, failed: %v.", ago(age), last.Err)
 	default:
-		fact("The store answered the last try, %s ago, in %s.", ago(age), humanize.Span(max(last.Took, time.Millisecond)))
+		y.fact("The store answered the last try, %s ago, in %s.", ago(age), humanize.Span(max(last.Took, time.Millisecond)))
 	}
-	if failing {
-		judge("bad", "Calls fail")
+	if failing(o.failure) {
+		y.judge("bad", "Calls fail")
 	}
-	if failed := sum(&o.failed, slots); failed > 0 {
-		judge("warn", "Calls failed")
-		fact("%s failed in the last ten minutes, and %s a second in the last minute.", plural(int64(failed), "call", "calls"), plot.Number(float64(sum(&o.failed, minute))/minute))
-	} else {
-		fact("No call failed in the last ten minutes.")
+	if failing(o.spends.failure) {
+		y.judge("bad", "Spends fail")
 	}
-	if o.oldest > slow {
-		judge("bad", "Calls get no answer")
-	}
-	if o.oldest == 0 {
-		fact("No call waits for an answer.")
-	} else {
-		fact("The oldest call without an answer has waited for %s.", humanize.Span(wholeSeconds(o.oldest)))
-	}
-	for _, f := range last.Value {
+	y.calls(o)
+	for _, f := range y.Findings {
 		if f.Severity == store.Broken {
-			judge("bad", "A promise is broken")
+			y.judge("bad", "A promise is broken")
 		}
 	}
 	return y
+}
+
+// judge makes the verdict worse.
+func (y *health) judge(class, verdict string) {
+	if y.Class == "good" || y.Class != "bad" && class == "bad" {
+		y.Class, y.Verdict = class, verdict
+	}
+}
+
+func (y *health) fact(format string, args ...any) {
+	y.Facts = append(y.Facts, fmt.Sprintf(format, args...))
+}
+
+// calls tells of the calls of the program.
+func (y *health) calls(o *overview) {
+	if o.unseen {
+		y.fact("The calls of programs do not pass through this page, so it does not see whether they fail.")
+		return
+	}
+	failed, spends := sum(&o.failed, slots), sum(&o.spends.failed, slots)
+	if failed > 0 {
+		y.judge("warn", "Calls failed")
+		y.fact("%s failed in the last ten minutes, and %s a second in the last minute.", plural(int64(failed), "call", "calls"), plot.Number(float64(sum(&o.failed, minute))/minute))
+		y.failure("call", o.failure)
+	}
+	if spends > 0 {
+		y.judge("warn", "Spends failed")
+		y.fact("%s failed in the last ten minutes.", plural(int64(spends), "spend", "spends"))
+		y.failure("spend", o.spends.failure)
+	}
+	if failed+spends == 0 {
+		y.fact("No call failed in the last ten minutes.")
+	}
+	if o.oldest > slow {
+		y.judge("bad", "Calls get no answer")
+	}
+	if o.oldest == 0 {
+		y.fact("No call waits for an answer.")
+	} else {
+		y.fact("The oldest call without an answer has waited for %s.", humanize.Span(wholeSeconds(o.oldest)))
+	}
+}
+
+// failure tells the text of the last failed call.
+func (y *health) failure(of string, f failedNow) {
+	if f.text != "" {
+		y.fact("The last failed %s, %s ago: %s.", of, ago(f.ago), humanize.Line(f.text))
+	}
 }
 
 // ago writes an age in whole seconds.

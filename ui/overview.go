@@ -35,7 +35,18 @@ type overviewPage struct {
 	Note     string // how complete the blocked buckets are
 	Fullest  []rowView
 	Act      bool
+	Spending *spendingView // or nil
 }
+
+// spendingView are the spends of the last ten minutes.
+type spendingView struct {
+	rates
+	Failed string
+	Recent []declinedRow
+}
+
+// declinedRow is a decline. Link is the address of the account, if the page shows it.
+type declinedRow struct{ At, Account, Link, Rule, Then string }
 
 // rates are numbers about all decisions.
 type rates struct{ Decisions, Refused, Share, All string }
@@ -63,8 +74,12 @@ func (h *Handler) name(key string) name {
 // overview shows the overview.
 func (h *Handler) overview(w http.ResponseWriter, v *visit) {
 	o := h.recorder.overview()
+	o.unseen = !h.recorded
 	page := overviewPage{
 		frame: h.frame("Overview", "overview"), Health: h.health(v.Context(), o), Recorded: h.recorded, Act: v.access == Act,
+	}
+	if o.spends.seen {
+		page.Spending = h.spending(o)
 	}
 	wait := time.Duration(0)
 	if !h.recorded { // the page has little else to show
@@ -92,16 +107,38 @@ func (h *Handler) overview(w http.ResponseWriter, v *visit) {
 // not ended.
 func (o *overview) lastMinute() float64 { return minute - 1 + float64(o.now.Nanosecond())/1e9 }
 
-func (o *overview) rates() rates {
-	accepted, refused := sum(&o.accepted, minute), sum(&o.refused, minute)
+func (o *overview) rates() rates { return o.ratesOf(&o.accepted, &o.refused) }
+
+func (o *overview) ratesOf(yes, no *[slots]uint32) rates {
+	accepted, refused := sum(yes, minute), sum(no, minute)
 	r := rates{
 		Decisions: plot.Number(float64(accepted+refused) / o.lastMinute()), Refused: plot.Number(float64(refused) / o.lastMinute()), Share: "0 %",
-		All: strconv.FormatUint(sum(&o.refused, slots), 10),
+		All: strconv.FormatUint(sum(no, slots), 10),
 	}
 	if refused > 0 {
 		r.Share = strconv.FormatFloat(100*float64(refused)/float64(accepted+refused), 'f', 1, 64) + " %"
 	}
 	return r
+}
+
+// spending returns the spends that the Recorder has seen.
+func (h *Handler) spending(o *overview) *spendingView {
+	y := &spendingView{rates: o.ratesOf(&o.spends.approved, &o.spends.declined), Failed: strconv.FormatUint(sum(&o.spends.failed, slots), 10)}
+	for _, d := range slices.Backward(o.spends.recent) {
+		reason := newReason(&d.rule, d.at)
+		row := declinedRow{At: d.at.UTC().Format(time.TimeOnly), Account: humanize.Key(h.shown(d.rule.Name)), Rule: reason.Rule, Then: reason.Then}
+		if d.rule.Frozen != "" {
+			row.Rule = "frozen"
+		}
+		if d.more > 0 {
+			row.Rule += fmt.Sprintf(" and %d more", d.more)
+		}
+		if _, f := h.budget(d.rule.Budget); f == nil {
+			row.Link = link("account", "budget", d.rule.Budget, "account", d.rule.Name)
+		}
+		y.Recent = append(y.Recent, row)
+	}
+	return y
 }
 
 // refused returns the row of a bucket with refusals.
@@ -152,6 +189,7 @@ func (o *overview) chart() template.HTML {
 	begin, x := clockAxis(o.now)
 	x.Step = 120
 	figure := plot.Figure{Title: "Decisions and refusals a second", Width: 240, Height: 110, X: x, Y: plot.Axis{Label: "a second"}}
+	cut, highest := o.cut(step), 0.0
 	curve := func(name string, color plot.Color, series ...*[slots]uint32) {
 		var points []plot.Point
 		until := 0.0
@@ -167,7 +205,15 @@ func (o *overview) chart() template.HTML {
 				}
 			}
 			until = float64(at + step - first)
-			points = append(points, plot.Point{X: until - step, Y: float64(n) / step})
+			rate := float64(n) / step
+			if cut > 0 && rate > cut {
+				if rate > highest {
+					highest = rate
+					figure.Notes = []plot.Note{{At: plot.Point{X: until, Y: cut}, Text: "up to " + plot.Number(rate), Color: color}}
+				}
+				rate = cut
+			}
+			points = append(points, plot.Point{X: until - step, Y: rate})
 		}
 		figure.Curves = append(figure.Curves, plot.Curve{Name: name, Color: color, Points: plot.Steps(points, until)})
 	}
@@ -177,6 +223,31 @@ func (o *overview) chart() template.HTML {
 		curve("failed", plot.Violet, &o.failed)
 	}
 	return template.HTML(figure.SVG())
+}
+
+// cut returns the rate at which the chart cuts off, so that a burst of some steps, such as that of
+// a start, does not flatten all others; 0 cuts nothing.
+func (o *overview) cut(step int) float64 {
+	var rates []float64
+	for at := 0; at+step <= slots; at += step {
+		n := 0.0
+		for i := at; i < at+step; i++ {
+			n += float64(o.accepted[i] + o.refused[i])
+		}
+		if n > 0 {
+			rates = append(rates, n/float64(step))
+		}
+	}
+	const bursts, flat = 3, 4
+	if len(rates) <= 3*bursts {
+		return 0
+	}
+	slices.Sort(rates)
+	usual := rates[len(rates)-1-bursts]
+	if rates[len(rates)-1] < flat*usual {
+		return 0
+	}
+	return flat / 2 * usual
 }
 
 // clockAxis returns an axis with the last [Window] and its begin, at a whole minute. Its numbers

@@ -48,11 +48,12 @@ type RecorderOptions struct {
 // more than one in 16 of the calls of its group is sure to be kept; a group gets about 16/Keys of
 // all calls.
 type Recorder struct {
-	seed  maphash.Seed
-	clock func() time.Time
-	ahead atomic.Int64 // nanoseconds that the store's clock is ahead of this process's
-	sets  []set
-	calls calls
+	seed   maphash.Seed
+	clock  func() time.Time
+	ahead  atomic.Int64 // nanoseconds that the store's clock is ahead of this process's
+	sets   []set
+	calls  calls
+	spends spendCalls
 
 	mu     sync.Mutex
 	blocks map[string]block // of all buckets, also of those that are not kept

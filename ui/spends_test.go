@@ -58,6 +58,9 @@ func spending(t *testing.T, change func(*Options)) (*mounted, *spend.Budgets, *b
 	}
 	m := mount(t, func(o *Options) {
 		o.Spends, o.Clock = []*spend.Budgets{b}, clock.Now
+		if o.Recorder, err = NewRecorder(&RecorderOptions{Clock: clock.Now}); err != nil {
+			t.Fatal(err)
+		}
 		if change != nil {
 			change(o)
 		}
@@ -198,7 +201,7 @@ func TestBacktest(t *testing.T) {
 		post(bad.account, bad.seconds, bad.rules).want(t, bad.status, bad.says)
 	}
 	program("{").want(t, http.StatusBadRequest, "cannot be read")
-	program(`{"rules":"` + strings.Repeat("x", maxRules) + `"}`).want(t, http.StatusBadRequest)
+	program(`{"rules":"`+strings.Repeat("x", maxRules)+`"}`).want(t, http.StatusBadRequest)
 	m.post("backtest", url.Values{"rules": {strings.Repeat("x", maxRules)}}).want(t, http.StatusBadRequest)
 
 	m.handler.backtesting <- struct{}{} // another one runs

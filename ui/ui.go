@@ -39,7 +39,8 @@ const (
 type Options struct {
 	// Recorder counts the decisions and failures that the pages show. It must wrap the store for
 	// the callers that it should count; see [Recorder.Wrap]. If it is nil, the pages show no
-	// refusals, no course of a level, and no failures of other calls than those of the pages.
+	// refusals, no course of a level, and no failures of calls. It also counts spends, if the Budgets
+	// have its hooks; see [Recorder.Hooks].
 	Recorder *Recorder
 	// Title names the program or the store on each page; "" means "Limits".
 	Title string
@@ -56,9 +57,12 @@ type Options struct {
 	// Host.
 	TrustedOrigins []string
 	// Check tries the store, and returns the findings that the first page and the command doctor
-	// show, for instance those of [postgres.Check]. The page calls it every three seconds while
-	// somebody looks, and 20 times as seldom as it takes. It must end with its context. If it is
-	// nil, the page reads a bucket instead, and doctor cannot look into the program.
+	// show, for instance those of [postgres.Check]; [JoinChecks] joins it with the Check of a ledger.
+	// While somebody looks, the page tries the store every two seconds: by Check, but 20 times as
+	// seldom as it takes, and by reading a bucket in between. After a failure, and if calls
+	// contradict the last try, Check runs at once. It must end with its context. If it is nil, the
+	// page only reads, and doctor cannot look into the program. Each try also reads an account of
+	// the Spends.
 	Check func(ctx context.Context) ([]store.Finding, error)
 	// Spends are budgets of one ledger. The pages show their accounts: why a request was declined,
 	// what rules in the shadow would have declined, and to those who may act what other rules would
@@ -101,7 +105,9 @@ type Handler struct {
 	guesses *guesses
 	value   *cached.Value[*listing]
 	last    *listing // the last good one; only read uses it
-	tries   *cached.Value[[]store.Finding]
+	tries   *cached.Value[tried]
+	tried   tried        // the last good one; only try uses it
+	doubt   atomic.Bool  // the next try is a check, however long that takes
 	trying  atomic.Int64 // the beginning of a try that runs, in nanoseconds, or 0
 }
 
@@ -170,8 +176,8 @@ func New(s store.Store, allow func(*http.Request) Access, o *Options) (*Handler,
 	}
 	h.tokens = newTokens(h.clock)
 	h.guesses = &guesses{clock: h.clock, by: make(map[string]*store.Record)}
-	h.value = cached.New(h.read, 0, h.clock)
-	h.tries = cached.New(h.try, tryEvery, h.clock)
+	h.value = cached.New(h.read, nil, h.clock)
+	h.tries = cached.New(h.try, restOfTry, h.clock)
 	return h, nil
 }
 

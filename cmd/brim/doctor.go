@@ -13,6 +13,7 @@ import (
 	"github.com/brimgo/brim/redisstore"
 	"github.com/brimgo/brim/spend/pgledger"
 	"github.com/brimgo/brim/store"
+	"github.com/brimgo/brim/ui"
 )
 
 func (a *app) doctorCommand() *cobra.Command {
@@ -79,17 +80,10 @@ func check(ctx context.Context, p place.Place) ([]store.Finding, error) {
 		defer pool.Close()
 		o := &postgres.Options{}
 		o.Schema, o.Table = p.Tables()
-		findings, err := postgres.Check(ctx, pool, o)
-		if err != nil {
-			return nil, err
-		}
-		spends, err := pgledger.Check(ctx, pool, o)
-		for _, f := range spends {
-			if !slices.Contains(findings, f) { // both look at the session
-				findings = append(findings, f)
-			}
-		}
-		return findings, err
+		return ui.JoinChecks( // both look at the session
+			func(ctx context.Context) ([]store.Finding, error) { return postgres.Check(ctx, pool, o) },
+			func(ctx context.Context) ([]store.Finding, error) { return pgledger.Check(ctx, pool, o) },
+		)(ctx)
 	case place.Redis:
 		client, o, err := p.Client(0)
 		if err != nil {

@@ -24,19 +24,24 @@ type Reading[T any] struct {
 type Value[T any] struct {
 	read  func(context.Context) (T, error)
 	clock func() time.Time
-	every time.Duration
+	rest  func(Reading[T]) time.Duration
 
 	mu      sync.Mutex
 	latest  Reading[T]
+	doubted bool // the next reading is due early
 	running chan struct{} // closed when the reading that runs has ended; nil if none runs
 	ctx     context.Context
 	stop    context.CancelFunc
 }
 
-// New returns a Value that calls read at most once in the time every, and measures by clock. No two
-// calls of read overlap.
-func New[T any](read func(context.Context) (T, error), every time.Duration, clock func() time.Time) *Value[T] {
-	v := &Value[T]{read: read, every: every, clock: clock}
+// New returns a Value that calls read, and measures by clock. After a reading, rest returns the time
+// from its beginning until the next one may begin; nil means that which the package comment tells.
+// No two calls of read overlap.
+func New[T any](read func(context.Context) (T, error), rest func(Reading[T]) time.Duration, clock func() time.Time) *Value[T] {
+	if rest == nil {
+		rest = func(r Reading[T]) time.Duration { return (Pause + 1) * r.Took }
+	}
+	v := &Value[T]{read: read, rest: rest, clock: clock}
 	v.ctx, v.stop = context.WithCancel(context.Background())
 	return v
 }
@@ -61,13 +66,21 @@ func (v *Value[T]) Next(ctx context.Context) (Reading[T], error) {
 	return v.await(ctx, running)
 }
 
+// Doubt makes the next reading due a second after the last one began, or five times as long as that
+// took.
+func (v *Value[T]) Doubt() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.doubted = true
+}
+
 // look begins a reading if it is time for it. It returns the last reading, and the channel of the
 // reading that runs.
 func (v *Value[T]) look() (latest Reading[T], running chan struct{}) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.running == nil && v.ctx.Err() == nil && (v.latest.At.IsZero() || v.due()) {
-		v.running = make(chan struct{})
+		v.running, v.doubted = make(chan struct{}), false
 		go v.next()
 	}
 	return v.latest, v.running
@@ -92,7 +105,11 @@ func (v *Value[T]) await(ctx context.Context, running chan struct{}) (latest Rea
 // due reports whether the next reading may begin. A clock that was set back does not delay it.
 func (v *Value[T]) due() bool {
 	age := v.clock().Sub(v.latest.At)
-	return age < 0 || age >= max(v.every, (Pause+1)*v.latest.Took)
+	rest := v.rest(v.latest)
+	if v.doubted {
+		rest = min(rest, max(time.Second, 5*v.latest.Took))
+	}
+	return age < 0 || age >= rest
 }
 
 // next reads, and ends what waits for it.

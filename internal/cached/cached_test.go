@@ -17,7 +17,7 @@ func TestPace(t *testing.T) {
 			began := time.Now()
 			time.Sleep(2 * time.Second)
 			return began, nil
-		}, 0, time.Now)
+		}, nil, time.Now)
 		defer v.Close()
 		var began []time.Time
 		for range 100 {
@@ -49,7 +49,7 @@ func TestShared(t *testing.T) {
 			time.Sleep(time.Second)
 			readings++
 			return readings, nil
-		}, 0, time.Now)
+		}, nil, time.Now)
 		defer v.Close()
 		var wg sync.WaitGroup
 		for range 20 {
@@ -78,7 +78,7 @@ func TestEnds(t *testing.T) {
 		v := New(func(ctx context.Context) (int, error) {
 			<-ctx.Done()
 			return 0, ctx.Err()
-		}, 0, time.Now)
+		}, nil, time.Now)
 		limited, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		if _, err := v.Latest(limited); !errors.Is(err, context.DeadlineExceeded) {
@@ -88,7 +88,7 @@ func TestEnds(t *testing.T) {
 		if r, err := v.Latest(t.Context()); err != nil || !errors.Is(r.Err, context.Canceled) {
 			t.Errorf("%+v, %v; want the reading that Close ended", r, err)
 		}
-		closed := New(func(context.Context) (int, error) { return 0, nil }, 0, time.Now)
+		closed := New(func(context.Context) (int, error) { return 0, nil }, nil, time.Now)
 		closed.Close()
 		if r, err := closed.Latest(t.Context()); !errors.Is(err, context.Canceled) {
 			t.Errorf("closed before the first look: %+v, %v", r, err)
@@ -102,7 +102,7 @@ func TestClockSetBack(t *testing.T) {
 	now.Store(1_000_000)
 	readings := make(chan int64)
 	v := New(func(context.Context) (int64, error) { readings <- now.Load(); return 0, nil },
-		0, func() time.Time { return time.Unix(now.Load(), 0) })
+		nil, func() time.Time { return time.Unix(now.Load(), 0) })
 	defer v.Close()
 	go func() { <-readings }()
 	if _, err := v.Latest(t.Context()); err != nil {
@@ -115,4 +115,34 @@ func TestClockSetBack(t *testing.T) {
 	if at := <-readings; at != 996_400 {
 		t.Errorf("the second reading began at %d, want 996400", at)
 	}
+}
+
+// TestDoubt has a reading that is doubted begin early, and not at once.
+func TestDoubt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for took, want := range map[time.Duration]time.Duration{time.Millisecond: time.Second, time.Second: 5 * time.Second} {
+			readings := 0
+			v := New(func(context.Context) (int, error) { time.Sleep(took); readings++; return readings, nil },
+				func(Reading[int]) time.Duration { return time.Hour }, time.Now)
+			first, err := v.Latest(t.Context())
+			for range 100 {
+				v.Doubt()
+				if r, _ := v.Next(t.Context()); r.Value == 2 {
+					if after := r.At.Sub(first.At); after < want || after > want+200*time.Millisecond {
+						t.Errorf("the second reading began after %v, want %v", after, want)
+					}
+					break
+				}
+				time.Sleep(100 * time.Millisecond)
+			}
+			if err != nil || readings != 2 {
+				t.Errorf("%d readings, %v; want a second one", readings, err)
+			}
+			time.Sleep(time.Minute)
+			if r, err := v.Next(t.Context()); r.Value != 2 || err != nil {
+				t.Errorf("%+v, %v; the doubt has not ended", r, err)
+			}
+			v.Close()
+		}
+	})
 }
