@@ -9,19 +9,10 @@ import (
 
 	"github.com/brimgo/brim/bolt"
 	"github.com/brimgo/brim/spend/boltledger"
+	"github.com/brimgo/brim/spend/internal/spendload"
 	"github.com/brimgo/brim/spend/ledger"
 	"github.com/brimgo/brim/store"
 )
-
-// revised is a job that appends rules to those of a budget.
-func revised(budget, text string) *ledger.Job {
-	return &ledger.Job{Rules: []ledger.Known{{Budget: budget}}, Run: func(snap ledger.Snapshot) (*ledger.Changes, error) {
-		newest, err := snap.Rules(budget)
-		return &ledger.Changes{Rules: []ledger.Rules{{
-			Budget: budget, Seq: newest.Seq + 1, At: snap.Now(), Digest: []byte(text), Text: []byte(text),
-		}}}, err
-	}}
-}
 
 // TestDamagedRules: the damaged rules of a budget are an error, and not older ones. Nobody sets
 // others behind them. Decisions by the rules of other budgets go on.
@@ -46,7 +37,7 @@ func TestDamagedRules(t *testing.T) {
 		return r, err
 	}
 	for _, budget := range []string{"a", "cards", "cards", "team"} {
-		must(t, l.Decide(ctx, revised(budget, "rules of "+budget)))
+		must(t, l.Decide(ctx, spendload.Revised(budget, "rules of "+budget)))
 	}
 	must(t, errors.Join(s.Verify(ctx), l.Close(), s.Close()))
 	db, err := bbolt.Open(path, 0o600, nil)
@@ -76,13 +67,13 @@ func TestDamagedRules(t *testing.T) {
 	blind := &ledger.Job{Rules: []ledger.Known{{Budget: "cards"}}, Run: func(ledger.Snapshot) (*ledger.Changes, error) {
 		return &ledger.Changes{Rules: []ledger.Rules{{Budget: "cards", Seq: 3, Digest: []byte("d"), Text: []byte("t")}}}, nil
 	}}
-	for name, job := range map[string]*ledger.Job{"after a look": revised("cards", "other"), "without a look": blind} {
+	for name, job := range map[string]*ledger.Job{"after a look": spendload.Revised("cards", "other"), "without a look": blind} {
 		if err := l.Decide(ctx, job); !errors.Is(err, store.ErrCorrupt) {
 			t.Errorf("rules behind damaged ones, %s: %v; want ErrCorrupt", name, err)
 		}
 	}
 	for _, budget := range []string{"a", "team"} {
-		must(t, l.Decide(ctx, revised(budget, "more")))
+		must(t, l.Decide(ctx, spendload.Revised(budget, "more")))
 		if r, err := newest(budget); err != nil || r.Seq != 2 || string(r.Text) != "more" {
 			t.Errorf("the rules of another budget are %+v, %v", r, err)
 		}

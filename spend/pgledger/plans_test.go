@@ -13,6 +13,7 @@ import (
 	"github.com/brimgo/brim/migrations"
 	"github.com/brimgo/brim/postgres"
 	"github.com/brimgo/brim/spend"
+	"github.com/brimgo/brim/spend/internal/spendload"
 	"github.com/brimgo/brim/spend/ledger"
 	"github.com/brimgo/brim/spend/pgledger"
 )
@@ -120,7 +121,7 @@ func everyStatement(t *testing.T, l *pgledger.Ledger, pool *pgxpool.Pool, id str
 		if _, err := l.History(ctx, "cards/7", ledger.Position{}, 5); err != nil {
 			t.Fatal(err)
 		}
-		if err := l.Decide(ctx, revised("teams", id)); err != nil {
+		if err := l.Decide(ctx, spendload.Revised("teams", id)); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := l.Revisions(ctx, "teams", 0, 5); err != nil {

@@ -14,19 +14,10 @@ import (
 
 	"github.com/brimgo/brim/internal/pgtest"
 	"github.com/brimgo/brim/postgres"
+	"github.com/brimgo/brim/spend/internal/spendload"
 	"github.com/brimgo/brim/spend/ledger"
 	"github.com/brimgo/brim/store"
 )
-
-// revised is a job that appends rules to those of a budget. Their digest is their text.
-func revised(budget, text string) *ledger.Job {
-	return &ledger.Job{Rules: []ledger.Known{{Budget: budget}}, Run: func(snap ledger.Snapshot) (*ledger.Changes, error) {
-		newest, err := snap.Rules(budget)
-		return &ledger.Changes{Rules: []ledger.Rules{{
-			Budget: budget, Seq: newest.Seq + 1, At: snap.Now(), Digest: []byte(text), Text: []byte(text),
-		}}}, err
-	}}
-}
 
 // ruled is a job on an account that reads the rules of the budget cards.
 func ruled(account string, into *ledger.Rules, digest string) *ledger.Job {
@@ -75,7 +66,7 @@ func TestRulesAfterTheLock(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			schema := migrated(t)
 			l := over(t, pool, &postgres.Options{Schema: schema})
-			if err := errors.Join(c.before(t, l), l.Decide(t.Context(), revised("cards", "old"))); err != nil {
+			if err := errors.Join(c.before(t, l), l.Decide(t.Context(), spendload.Revised("cards", "old"))); err != nil {
 				t.Fatal(err)
 			}
 			holder, waiter := begin(t, pool), begin(t, pool)
@@ -90,7 +81,7 @@ func TestRulesAfterTheLock(t *testing.T) {
 				pid, "brim:ledger."+c.statement) && len(answered) == 0 {
 				time.Sleep(time.Millisecond) // another session has to wait
 			}
-			if err := l.Decide(t.Context(), revised("cards", "new")); err != nil {
+			if err := l.Decide(t.Context(), spendload.Revised("cards", "new")); err != nil {
 				t.Fatal(err)
 			}
 			if err := errors.Join(holder.Commit(t.Context()), <-answered); err != nil || got.Seq != 2 || string(got.Text) != "new" {
@@ -117,7 +108,7 @@ func TestRulesInTransaction(t *testing.T) {
 	other := over(t, pool, &postgres.Options{Schema: schema, StatementTimeout: time.Second})
 	tx := begin(t, pool)
 	in := l.With(tx)
-	if err := in.Decide(t.Context(), revised("cards", "rolled back")); err != nil {
+	if err := in.Decide(t.Context(), spendload.Revised("cards", "rolled back")); err != nil {
 		t.Fatal(err)
 	}
 	wantNewest(t, in, 1, "rolled back")
@@ -126,7 +117,7 @@ func TestRulesInTransaction(t *testing.T) {
 		t.Errorf("revisions within the transaction: %+v, %v", list, err)
 	}
 	began := time.Now()
-	err := other.Decide(t.Context(), revised("cards", "beside"))
+	err := other.Decide(t.Context(), spendload.Revised("cards", "beside"))
 	if wantWayOut(t, err); time.Since(began) > 30*time.Second {
 		t.Errorf("beside a transaction that has set rules, others wait for %v", time.Since(began))
 	}
@@ -134,19 +125,19 @@ func TestRulesInTransaction(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantNewest(t, l, 0, "")
-	if err := l.Decide(t.Context(), revised("cards", "first")); err != nil {
+	if err := l.Decide(t.Context(), spendload.Revised("cards", "first")); err != nil {
 		t.Fatal(err)
 	}
 	wantNewest(t, l, 1, "first")
 
 	// beside returns a job whose rules another transaction precedes.
 	beside := func(text string, runs *int) *ledger.Job {
-		job := revised("cards", text)
+		job := spendload.Revised("cards", text)
 		run := job.Run
 		job.Run = func(snap ledger.Snapshot) (*ledger.Changes, error) {
 			c, err := run(snap)
 			if *runs++; *runs == 1 {
-				err = errors.Join(err, over(t, pool, &postgres.Options{Schema: schema}).Decide(t.Context(), revised("cards", "faster than "+text)))
+				err = errors.Join(err, over(t, pool, &postgres.Options{Schema: schema}).Decide(t.Context(), spendload.Revised("cards", "faster than "+text)))
 			}
 			return c, err
 		}
@@ -175,7 +166,7 @@ func TestRulesRights(t *testing.T) {
 	rules := schema + ".buckets_rules"
 	run(t, owner, fmt.Sprintf("GRANT USAGE ON SCHEMA %[1]s TO %[2]s; GRANT ALL ON ALL TABLES IN SCHEMA %[1]s TO %[2]s; "+
 		"REVOKE ALL ON %[3]s FROM %[2]s; GRANT SELECT ON %[3]s TO %[2]s", schema, role, rules))
-	if err := over(t, owner, &postgres.Options{Schema: schema}).Decide(t.Context(), revised("cards", "theirs")); err != nil {
+	if err := over(t, owner, &postgres.Options{Schema: schema}).Decide(t.Context(), spendload.Revised("cards", "theirs")); err != nil {
 		t.Fatal(err)
 	}
 	l := over(t, pgtest.PoolAt(t, pgtest.With(t, "role="+role)), &postgres.Options{Schema: schema})
@@ -190,10 +181,10 @@ func TestRulesRights(t *testing.T) {
 			t.Errorf("%v does not name the right %s on the table", err, right)
 		}
 	}
-	lacks(l.Decide(t.Context(), revised("cards", "mine")), "INSERT")
+	lacks(l.Decide(t.Context(), spendload.Revised("cards", "mine")), "INSERT")
 	wantNewest(t, l, 1, "theirs")
 	run(t, owner, fmt.Sprintf("GRANT INSERT ON %s TO %s", rules, role))
-	if err := l.Decide(t.Context(), revised("cards", "mine")); err != nil {
+	if err := l.Decide(t.Context(), spendload.Revised("cards", "mine")); err != nil {
 		t.Error(err)
 	}
 	wantNewest(t, l, 2, "mine")
@@ -212,7 +203,7 @@ func TestRulesThatNobodyNeeds(t *testing.T) {
 	pool := pgtest.PoolAt(t, pgtest.With(t, "pool_max_conns=1")) // a session tells its statistics for itself
 	schema := migrated(t)
 	l := over(t, pool, &postgres.Options{Schema: schema})
-	if err := l.Decide(t.Context(), revised("cards", "text")); err != nil {
+	if err := l.Decide(t.Context(), spendload.Revised("cards", "text")); err != nil {
 		t.Fatal(err)
 	}
 	scans := func() int {

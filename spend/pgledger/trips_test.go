@@ -18,6 +18,7 @@ import (
 	"github.com/brimgo/brim/internal/pgtest"
 	"github.com/brimgo/brim/postgres"
 	"github.com/brimgo/brim/spend"
+	"github.com/brimgo/brim/spend/internal/spendload"
 )
 
 // trips notes the statements of every round trip.
@@ -142,7 +143,7 @@ func TestRoundTrips(t *testing.T) {
 			return answers[2].Decision, cmp.Or(answers[0].Err, answers[1].Err, answers[2].Err)
 		}, []string{read, "save append answer COMMIT"}},
 		{"new rules", func(ctx context.Context) (spend.Decision, error) {
-			return spend.Decision{Approved: true}, l.Decide(ctx, revised("other", "text"))
+			return spend.Decision{Approved: true}, l.Decide(ctx, spendload.Revised("other", "text"))
 		}, []string{read, "revise COMMIT"}},
 		{"move", func(ctx context.Context) (spend.Decision, error) {
 			return b.MoveAccount(ctx, spend.MoveRequest{ID: "12", Account: "7", To: "9", Reason: "lost"})
