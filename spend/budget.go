@@ -22,8 +22,8 @@ import (
 
 // Defaults of [Options].
 const (
-	DefaultHoldTTL = 7 * 24 * time.Hour
-	DefaultKeepIDs = 200 * 24 * time.Hour // longer than a chargeback may take
+	defaultHoldTTL = 7 * 24 * time.Hour
+	defaultKeepIDs = 200 * 24 * time.Hour
 )
 
 // Budget is a name, a currency and rules. A spend on one of its accounts needs
@@ -70,11 +70,11 @@ type Options struct {
 	// that the ledger has, and [Budgets.ForBudget] the budgets.
 	Budgets []Budget
 	// HoldTTL is the lifetime of a hold whose request sets no TTL, from a
-	// microsecond to KeepIDs; 0 means [DefaultHoldTTL].
+	// microsecond to KeepIDs; 0 means seven days, or KeepIDs if that is shorter.
 	HoldTTL time.Duration
 	// KeepIDs is how long [Budgets.Prune] keeps the answer to an ID and the spend that the ID
-	// began, from HoldTTL to 100 years; 0 means [DefaultKeepIDs]. A request that is sent again
-	// after its ID was pruned is a new request. Give all processes the same KeepIDs:
+	// began, from HoldTTL to 100 years; 0 means 200 days, longer than a chargeback may
+	// take. A request that is sent again after its ID was pruned is a new request. Give all processes the same KeepIDs:
 	// [Budgets.Verify] wants all requests that are younger to be there.
 	KeepIDs time.Duration
 	// Hooks are called for the calls of the Budgets, in this order.
@@ -168,9 +168,10 @@ func begin(l ledger.Ledger, o *Options) (*Budgets, error) {
 	if l == nil {
 		return nil, fmt.Errorf("spend: %w: the ledger is nil", store.ErrClosed)
 	}
+	keepIDs := cmp.Or(o.KeepIDs, defaultKeepIDs)
 	d := decide.New(decide.Decider{
 		Ledger: l, Rules: &decide.Rulebook{Parse: parsed, Difference: difference},
-		HoldTTL: cmp.Or(o.HoldTTL, DefaultHoldTTL), KeepIDs: cmp.Or(o.KeepIDs, DefaultKeepIDs), Holds: len(o.Hooks) > 0,
+		HoldTTL: cmp.Or(o.HoldTTL, min(defaultHoldTTL, keepIDs)), KeepIDs: keepIDs, Holds: len(o.Hooks) > 0,
 	})
 	if d.HoldTTL < time.Microsecond || d.KeepIDs < d.HoldTTL || d.KeepIDs > maxWindow {
 		return nil, fmt.Errorf("spend: %w: HoldTTL is %v and KeepIDs is %v; "+
@@ -187,7 +188,7 @@ func (b Budget) check() (*decide.Budget, error) {
 	if !validName(b.Name) || strings.Contains(b.Name, "/") {
 		return bad(errors.New("a budget's name must be 1 to 64 bytes of UTF-8 without control characters and without /"), "budget")
 	}
-	if _, ok := MinorUnits(b.Currency); !ok {
+	if _, ok := money.Places(b.Currency); !ok {
 		return bad(notCurrency(b.Currency), "currency")
 	}
 	if err := b.checkRevision(); err != nil {
@@ -279,7 +280,7 @@ func (b *Budgets) inUnit(m Money) (Money, error) {
 	case unit != "":
 		return m.In(unit)
 	}
-	if _, ok := MinorUnits(m.Currency); !ok {
+	if _, ok := money.Places(m.Currency); !ok {
 		return Money{}, unknownCurrency(m.Currency)
 	}
 	return m, nil

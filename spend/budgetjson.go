@@ -247,7 +247,7 @@ func readBudget(raw []byte) (b Budget, err error) {
 		return b, err
 	}
 	b.Name, b.Currency = string(j.Budget), string(j.Currency)
-	if _, ok := MinorUnits(b.Currency); !ok {
+	if _, ok := money.Places(b.Currency); !ok {
 		return b, strictjson.At(notCurrency(b.Currency), "currency")
 	}
 	if j.Revision != "" {
@@ -463,7 +463,7 @@ func (p *ruleReader) amount(s text, spends bool, place ...any) (m Money) {
 		return m
 	}
 	m.Currency = p.currency
-	places, _ := MinorUnits(p.currency)
+	places, _ := money.Places(p.currency)
 	if m.Minor, err = parseMinor(string(s), places); err != nil {
 		p.fail(fmt.Errorf("%w: %w", ErrAmount, err), place...)
 	}

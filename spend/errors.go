@@ -41,14 +41,11 @@ var (
 	// ErrHoldExpired is an increase, decrease, extension, capture or void of a hold after its TTL.
 	// A forced capture still takes the money.
 	ErrHoldExpired = decide.ErrHoldExpired
-	// ErrNotHeld is a capture or decrease of more than the hold has left. A forced capture still
-	// takes the money.
-	ErrNotHeld = decide.ErrNotHeld
-	// ErrNotCaptured is a refund of more than was taken and not yet given back. A forced refund
-	// still gives it back.
-	ErrNotCaptured = decide.ErrNotCaptured
-	// ErrNotRefunded is a reversal of more than refunds gave back and no reversal has taken again.
-	ErrNotRefunded = decide.ErrNotRefunded
+	// ErrExceeds is an amount above the one that is left: a capture or decrease of more than the
+	// hold has, a refund of more than was taken and not yet given back, or a reversal of more than
+	// refunds gave back and no reversal has taken again. A forced capture still takes the money,
+	// and a forced refund gives it back.
+	ErrExceeds = decide.ErrExceeds
 )
 
 // BudgetError is a mistake in a [Budget], with its place. It is [ErrBudget], and the mistake may be

@@ -304,7 +304,7 @@ func ExampleBudgets_Export() {
 			log.Fatal(err)
 		}
 	}
-	for e, err := range cards.Export(ctx, nil) {
+	for e, err := range cards.Export(ctx, spend.Entry{}) {
 		if err != nil {
 			log.Fatal(err)
 		}

@@ -6,35 +6,30 @@ import (
 	"math"
 )
 
-// ExportOptions adjust [Budgets.Export]. A nil *ExportOptions means all defaults.
-type ExportOptions struct {
-	// After continues an earlier export with the entries that followed this entry in it. Only its
-	// Account, Seq and At are read. The zero Entry begins with the first account.
-	After Entry
-}
-
 // Export iterates over the entries of all accounts of the main budget: the accounts in the byte
 // order of their names, and the entries of each account newest first, as [Budgets.History] lists
-// them. [Budgets.ForBudget] exports another budget.
+// them. After the zero Entry, it begins with the first account. After an entry of an earlier export,
+// of which only Account, Seq and At are read, it goes on with those that followed.
+// [Budgets.ForBudget] exports another budget.
 //
 // Export reads page by page and holds nothing in the ledger between pages, so it takes the same
 // memory however large the ledger is. Entries that an account gets after its first page was read do
 // not appear. An error ends the iteration.
-func (b *Budgets) Export(ctx context.Context, o *ExportOptions) iter.Seq2[Entry, error] {
-	return iterate(ctx, b, "export", func(ctx context.Context) iter.Seq2[Entry, error] { return b.export(ctx, o) })
+func (b *Budgets) Export(ctx context.Context, after Entry) iter.Seq2[Entry, error] {
+	return iterate(ctx, b, "export", func(ctx context.Context) iter.Seq2[Entry, error] { return b.export(ctx, after) })
 }
 
-func (b *Budgets) export(ctx context.Context, o *ExportOptions) iter.Seq2[Entry, error] {
-	first, after := "", Entry{} // the account of after, if there is one
-	if o != nil && o.After.Name != "" {
-		key, err := b.key(o.After.Name)
-		if err == nil && o.After.Budget != b.main.Name {
-			err = requestErr("After is of budget %.64q and the export of %q", o.After.Budget, b.main.Name)
+func (b *Budgets) export(ctx context.Context, after Entry) iter.Seq2[Entry, error] {
+	first := "" // the account of after, if there is one
+	if after.Name != "" {
+		key, err := b.key(after.Name)
+		if err == nil && after.Budget != b.main.Name {
+			err = requestErr("the entry is of budget %.64q and the export of %q", after.Budget, b.main.Name)
 		}
 		if err != nil {
 			return failed[Entry](err)
 		}
-		first, after = key, o.After
+		first = key
 	}
 	return func(yield func(Entry, error) bool) {
 		for key, err := range b.keys(ctx, first) {

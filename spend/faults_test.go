@@ -180,7 +180,7 @@ func TestFailingLists(t *testing.T) {
 	l, b := busyAccount(t)
 	b = b.With(&listless{l, broken})
 	for name, list := range map[string]iter.Seq2[spend.Entry, error]{
-		"History": b.History(t.Context(), "a", nil), "Export": b.Export(t.Context(), nil),
+		"History": b.History(t.Context(), "a", nil), "Export": b.Export(t.Context(), spend.Entry{}),
 	} {
 		n := 0
 		for e, err := range list {

@@ -91,7 +91,7 @@ func (o Outcome) Label() string {
 	case is(context.DeadlineExceeded):
 		return "late"
 	case is(ErrBudget, ErrRequest, ErrAmount, ErrCurrency, ErrIDReused, ErrUnknownSpend, ErrHoldEnded, ErrHoldExpired,
-		ErrNotHeld, ErrNotCaptured, ErrNotRefunded):
+		ErrExceeds):
 		return "invalid"
 	}
 	return "failed"

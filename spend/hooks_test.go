@@ -207,10 +207,10 @@ func TestHooksHearEveryFailure(t *testing.T) {
 		spend.MoveRequest{ID: "1", Account: "card", To: "other", Reason: "replaced"},
 		spend.Budget{Name: "cards", Currency: "EUR", Rules: []spend.Rule{spend.Lifetime("ever", eur)}, Revision: 1},
 		spend.BacktestOptions{Rules: spend.Budget{Name: "cards", Currency: "EUR", Rules: []spend.Rule{spend.Lifetime("ever", eur)}}},
-		"card", (*spend.HistoryOptions)(nil), (*spend.ExportOptions)(nil),
+		"card", (*spend.HistoryOptions)(nil), spend.Entry{},
 	}
 	wrong := []any{
-		[]spend.Request{{}}, &spend.HistoryOptions{Limit: -1}, &spend.ExportOptions{After: spend.Entry{Account: spend.Account{Budget: "none", Name: "card"}}},
+		[]spend.Request{{}}, &spend.HistoryOptions{Limit: -1}, spend.Entry{Account: spend.Account{Budget: "none", Name: "card"}},
 	}
 	for _, tc := range []struct {
 		name string

@@ -35,10 +35,10 @@ type Money struct {
 // ParseMoney reads a decimal amount such as "12.34" in a currency. The amount may have fewer
 // decimal places than the currency, but not more: "12" and "12.3" are euros too. Nothing is
 // rounded: more places are [ErrAmount], even zeros. ParseMoney refuses currency signs, plus signs,
-// spaces, exponents and separators of thousands with [ErrAmount], and a code that [MinorUnits] does
-// not know with [ErrCurrency].
+// spaces, exponents and separators of thousands with [ErrAmount], and a code that [Money.Places]
+// does not know with [ErrCurrency].
 func ParseMoney(amount, currency string) (Money, error) {
-	places, ok := MinorUnits(currency)
+	places, ok := money.Places(currency)
 	if !ok {
 		return Money{}, unknownCurrency(currency)
 	}
@@ -87,8 +87,8 @@ func outOfRange(s string, places int) error {
 // is finer than the unit of currency, or out of its range, is [ErrAmount]. Another
 // currency is [ErrCurrency].
 func (m Money) In(currency string) (Money, error) {
-	_, known := MinorUnits(m.Currency)
-	_, ok := MinorUnits(currency)
+	_, known := money.Places(m.Currency)
+	_, ok := money.Places(currency)
 	switch {
 	case !known:
 		return Money{}, unknownCurrency(m.Currency)
@@ -101,13 +101,12 @@ func (m Money) In(currency string) (Money, error) {
 	return Money(in), err
 }
 
-// MinorUnits returns the number of decimal places of a currency's minor unit by
+// Places returns the number of decimal places of the currency's minor unit by
 // ISO 4217: 0 for JPY, 2 for EUR, 3 for KWD. It returns false for a code that is
 // not on the list, and for a code without a minor unit, such as gold.
 //
-// A code with a scale, as [Money] describes it, has the places of its scale: 8
-// for USD:8.
-func MinorUnits(code string) (places int, ok bool) { return money.Places(code) }
+// A code with a scale has the places of its scale: 8 for USD:8.
+func (m Money) Places() (places int, ok bool) { return money.Places(m.Currency) }
 
 // Decimal returns the amount without its currency and with all decimal places of
 // the currency: "12.34", "0.05", or "1234" for JPY. An unknown currency has no

@@ -183,17 +183,17 @@ func TestOutOfRange(t *testing.T) {
 	}
 }
 
-func TestMinorUnits(t *testing.T) {
+func TestPlaces(t *testing.T) {
 	for code, want := range map[string]int{
 		"EUR": 2, "JPY": 0, "KWD": 3, "CLF": 4, "USD": 2, "BIF": 0, "XPF": 0, "TND": 3, "UYW": 4, "ZWG": 2, "XCG": 2,
 		"USD:3": 3, "USD:9": 9, "JPY:1": 1, "CLF:5": 5,
 	} {
-		if got, ok := spend.MinorUnits(code); !ok || got != want {
+		if got, ok := (spend.Money{Currency: code}).Places(); !ok || got != want {
 			t.Errorf("%s has %d places, %t; want %d", code, got, ok, want)
 		}
 	}
 	for _, code := range []string{"", "EU", "EURO", "eur", "XXX", "XAU", "F C", " CL", "USD:", "USD:2", "USD:0", "USD:10", "USD:08", "USD:x", "USD::", "USD:3:4", ":3", "XAU:3", "CLF:4"} {
-		if got, ok := spend.MinorUnits(code); ok {
+		if got, ok := (spend.Money{Currency: code}).Places(); ok {
 			t.Errorf("%q has %d places; want none", code, got)
 		}
 	}
@@ -219,7 +219,7 @@ func FuzzParse(f *testing.F) {
 				}
 				continue
 			}
-			places, _ := spend.MinorUnits(currency)
+			places, _ := m.Places()
 			whole, fraction, _ := strings.Cut(s, ".")
 			want := strings.TrimLeft(strings.TrimPrefix(whole, "-"), "0")
 			if want == "" {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/brimgo/brim/spend/internal/decide"
 	"github.com/brimgo/brim/spend/internal/figures"
+	"github.com/brimgo/brim/spend/internal/money"
 )
 
 // Account names an account of a budget.
@@ -207,7 +208,7 @@ func (b *Budgets) Increase(ctx context.Context, r IncreaseRequest) (Decision, er
 // counting from the date of its authorization. The hold stays open until a
 // capture is Final or nothing is left.
 //
-// An amount above the rest of the hold is [ErrNotHeld]. A hold that has ended is [ErrHoldEnded] or
+// An amount above the rest of the hold is [ErrExceeds]. A hold that has ended is [ErrHoldEnded] or
 // [ErrHoldExpired]. With Force the money is taken in these cases too, whatever the rules say, and
 // money that was not held counts from now; but not if the expiry of the hold has spent it, see
 // [SpendOnExpiry]. If nothing had been captured, [Count] rules count the spend from now. Retries
@@ -219,7 +220,7 @@ func (b *Budgets) Capture(ctx context.Context, r CaptureRequest) (Decision, erro
 
 // Decrease releases a part of a hold, its newest part first: the order became smaller, or the rest
 // is known to cost less. The hold stays open and expires as before; a decrease by all that is held
-// ends it. An amount above the rest of the hold is [ErrNotHeld]. Retries and other errors are those
+// ends it. An amount above the rest of the hold is [ErrExceeds]. Retries and other errors are those
 // of [Budgets.Increase].
 func (b *Budgets) Decrease(ctx context.Context, r DecreaseRequest) (Decision, error) {
 	return b.sendFollowUp(ctx, decide.Action{Kind: figures.KindDecrease, ID: r.ID, SpendID: r.HoldID}, r.Amount)
@@ -239,7 +240,7 @@ func (b *Budgets) Void(ctx context.Context, r VoidRequest) (Decision, error) {
 }
 
 // Refund gives money back to the accounts of a spend. An amount above the captured, charged or
-// recorded rest is [ErrNotCaptured]. A refund lowers the figures at the date of the spend, the
+// recorded rest is [ErrExceeds]. A refund lowers the figures at the date of the spend, the
 // newest part first; from a [Leaky] rule it drains the units that have not leaked yet. Retries and
 // other errors are those of [Budgets.Charge]; a further error is [ErrUnknownSpend].
 //
@@ -256,7 +257,7 @@ func (b *Budgets) Refund(ctx context.Context, r RefundRequest) (Decision, error)
 // refunds restores the spend. One of a part takes the money of the oldest part of the spend first.
 // After a Cancel of the spend, no refund of it can be reversed, also no later one.
 //
-// An amount above the rest of the refunds is [ErrNotRefunded]. The excess of a forced refund was a
+// An amount above the rest of the refunds is [ErrExceeds]. The excess of a forced refund was a
 // credit, which is never reversed: Record takes the money. Nor does ReverseRefund take money again
 // that Cancel gave back: a forced Capture does. In a rule with [Rule.CountsCredits], the money
 // counts also if credits had paid for it before the refund, which then made no room. A sum that a
@@ -328,8 +329,8 @@ func (b *Budgets) charging(ctx context.Context, kind string, r Request, least *M
 // inOneUnit gives an action and its least amount the finer one of their scales.
 func inOneUnit(act *decide.Action, least Money) (Money, error) {
 	amount := Money{act.Amount, act.Currency}
-	places, _ := MinorUnits(least.Currency)
-	finer, _ := MinorUnits(amount.Currency)
+	places, _ := money.Places(least.Currency)
+	finer, _ := money.Places(amount.Currency)
 	if finer >= places {
 		return least.In(amount.Currency)
 	}
@@ -500,7 +501,7 @@ func setAmount(act *decide.Action, amount Money) error {
 		}
 		return fmt.Errorf("spend: %w: %v; it must be positive%s", ErrAmount, amount, zero)
 	}
-	if _, ok := MinorUnits(amount.Currency); !ok {
+	if _, ok := money.Places(amount.Currency); !ok {
 		return unknownCurrency(amount.Currency)
 	}
 	act.Amount, act.Currency = amount.Minor, amount.Currency

@@ -229,7 +229,7 @@ func TestBacktest(t *testing.T) {
 
 // count returns the number of entries of all accounts.
 func count(b *spend.Budgets) (n int, err error) {
-	for _, failed := range b.Export(context.Background(), nil) {
+	for _, failed := range b.Export(context.Background(), spend.Entry{}) {
 		n, err = n+1, errors.Join(err, failed)
 	}
 	return n, err

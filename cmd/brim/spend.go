@@ -46,11 +46,7 @@ func (a *app) withBudget(ctx context.Context, f *spendFlags, do func(*spend.Budg
 	if f.budget == "" {
 		return usagef(`--budget is missing: the name of a budget in the store; "brim spend rules set FILE" stores one`)
 	}
-	keep := f.keepIDs.Std()
-	o := &spend.Options{KeepIDs: keep}
-	if keep != 0 {
-		o.HoldTTL = min(keep, spend.DefaultHoldTTL)
-	}
+	o := &spend.Options{KeepIDs: f.keepIDs.Std()}
 	return a.withLedger(ctx, false, func(l ledger.Ledger) error {
 		b, err := spend.Open(ctx, l, f.budget, o)
 		if err != nil {
@@ -111,7 +107,7 @@ func spendError(err error) error {
 		}
 	}
 	for _, wrong := range []error{
-		spend.ErrBudget, spend.ErrIDReused, spend.ErrUnknownSpend, spend.ErrHoldEnded, spend.ErrHoldExpired, spend.ErrNotHeld, spend.ErrNotCaptured, spend.ErrNotRefunded,
+		spend.ErrBudget, spend.ErrIDReused, spend.ErrUnknownSpend, spend.ErrHoldEnded, spend.ErrHoldExpired, spend.ErrExceeds,
 	} {
 		if errors.Is(err, wrong) {
 			return dataError{err}

@@ -95,7 +95,7 @@ func (a *app) spendExportCommand(f *spendFlags) *cobra.Command {
 	cmd := newCommand("spend/export")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		return a.withBudget(cmd.Context(), f, func(b *spend.Budgets) error {
-			for e, err := range b.Export(cmd.Context(), nil) {
+			for e, err := range b.Export(cmd.Context(), spend.Entry{}) {
 				if err == nil {
 					err = a.printEntry(e)
 				}

@@ -309,7 +309,7 @@ type problem struct {
 var statuses = map[int][]error{
 	http.StatusBadRequest:          {spend.ErrRequest, spend.ErrAmount, spend.ErrCurrency, spend.ErrBudget},
 	http.StatusNotFound:            {spend.ErrUnknownSpend},
-	http.StatusConflict:            {spend.ErrHoldEnded, spend.ErrHoldExpired, spend.ErrNotHeld, spend.ErrNotCaptured},
+	http.StatusConflict:            {spend.ErrHoldEnded, spend.ErrHoldExpired, spend.ErrExceeds},
 	http.StatusUnprocessableEntity: {spend.ErrIDReused},
 	http.StatusServiceUnavailable:  {store.ErrUnavailable, store.ErrUnknownOutcome, context.DeadlineExceeded},
 }

@@ -131,7 +131,7 @@ func TestGateway(t *testing.T) {
 			t.Errorf("call %d: the provider got %v", i, h)
 		}
 	}
-	for e, err := range g.budgets.Export(t.Context(), nil) {
+	for e, err := range g.budgets.Export(t.Context(), spend.Entry{}) {
 		if err != nil || strings.Contains(e.Account.Name, "sk-gateway") {
 			t.Errorf("%v; the ledger holds the client's key: %q", err, e.Account.Name)
 		}

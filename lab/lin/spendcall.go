@@ -378,7 +378,7 @@ func (q spendRequest) moves() bool { return q.Verb == record || q.Verb == author
 
 // mistakes are the errors that follow from the state of a spend, or of a limit. They are answers.
 var mistakes = [...]error{
-	spend.ErrAmount, spend.ErrBudget, spend.ErrUnknownSpend, spend.ErrHoldEnded, spend.ErrHoldExpired, spend.ErrNotHeld, spend.ErrNotCaptured, spend.ErrNotRefunded,
+	spend.ErrAmount, spend.ErrBudget, spend.ErrUnknownSpend, spend.ErrHoldEnded, spend.ErrHoldExpired, spend.ErrExceeds,
 }
 
 func answerOf(d spend.Decision, err error) spendAnswer {

@@ -74,7 +74,7 @@ func NewSpend(o *Options) (spend.Hooks, error) {
 				moved = expired
 			}
 			currency, _, _ := strings.Cut(h.Amount.Currency, ":")
-			places, _ := spend.MinorUnits(h.Amount.Currency)
+			places, _ := h.Amount.Places()
 			moved.Add(ctx, float64(h.Amount.Minor)/math.Pow10(places), metric.WithAttributes(
 				attribute.String("budget", h.Budget), attribute.String("currency", currency)))
 		},

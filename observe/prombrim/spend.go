@@ -51,7 +51,7 @@ func NewSpend(reg prometheus.Registerer) (spend.Hooks, error) {
 				moved = expired
 			}
 			currency, _, _ := strings.Cut(h.Amount.Currency, ":")
-			places, _ := spend.MinorUnits(h.Amount.Currency)
+			places, _ := h.Amount.Places()
 			moved.WithLabelValues(h.Budget, currency).Add(float64(h.Amount.Minor) / math.Pow10(places))
 		},
 		End: func(_ context.Context, c spend.Call, o spend.Outcome) {

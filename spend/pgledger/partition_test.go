@@ -161,7 +161,7 @@ func TestPartition(t *testing.T) {
 		t.Helper()
 		for b, want := range map[*spend.Budgets]string{old: "[b]", other: "[c]"} {
 			var left []string
-			for e, err := range b.Export(t.Context(), nil) {
+			for e, err := range b.Export(t.Context(), spend.Entry{}) {
 				if err != nil {
 					t.Fatal(err)
 				}

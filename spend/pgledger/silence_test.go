@@ -46,7 +46,7 @@ func everyCall(l ledger.Ledger, b *spend.Budgets) map[string]func(context.Contex
 	all["spend: Get"] = func(ctx context.Context) error { _, err := b.Get(ctx, "id"); return err }
 	all["spend: Holds"] = func(ctx context.Context) error { return first(b.Holds(ctx, "card")) }
 	all["spend: Limits"] = func(ctx context.Context) error { _, err := b.Limits(ctx, "card"); return err }
-	all["spend: Export"] = func(ctx context.Context) error { return first(b.Export(ctx, nil)) }
+	all["spend: Export"] = func(ctx context.Context) error { return first(b.Export(ctx, spend.Entry{})) }
 	all["spend: History"] = func(ctx context.Context) error { return first(b.History(ctx, "card", nil)) }
 	all["spend: Verify"] = func(ctx context.Context) error { return b.Verify(ctx, "card") }
 	all["spend: Prune"] = func(ctx context.Context) error { _, err := b.Prune(ctx); return err }

@@ -130,10 +130,10 @@ func badRequests(s *fixture) (list []mistake) {
 		add("an earlier ID: "+name, c.want, followUps, func(r *Request) { r.Of = c.of })
 	}
 	add("a spend that was never held", spend.ErrHoldEnded, followUps[:5], func(r *Request) { r.Of = s.named("spent") })
-	add("more than is held", spend.ErrNotHeld, []string{"decrease", "capture"}, func(r *Request) { r.Amount = money(101) })
+	add("more than is held", spend.ErrExceeds, []string{"decrease", "capture"}, func(r *Request) { r.Amount = money(101) })
 	add("a negative amount that is final", spend.ErrAmount, []string{"capture"}, func(r *Request) { r.Amount, r.Final = money(-1), true })
-	add("more than was captured", spend.ErrNotCaptured, []string{"refund"}, func(r *Request) { r.Amount = money(31) })
-	add("more than was refunded", spend.ErrNotRefunded, []string{"reverse"}, func(*Request) {})
+	add("more than was captured", spend.ErrExceeds, []string{"refund"}, func(r *Request) { r.Amount = money(31) })
+	add("more than was refunded", spend.ErrExceeds, []string{"reverse"}, func(*Request) {})
 	for plan, want := range map[string]error{"unknown": spend.ErrBudget, megabytes: spend.ErrRequest, "\x00": spend.ErrRequest} {
 		add(fmt.Sprintf("a plan %.10q", plan), want, []string{"plan"}, func(r *Request) { r.Plan = plan })
 	}
@@ -305,7 +305,7 @@ func together(own int, used, held int64) check {
 // picture describes the ledger and the figures of the card.
 func (s *fixture) picture() string {
 	s.Helper()
-	_, entries := s.exported(nil)
+	_, entries := s.exported(spend.Entry{})
 	remaining, err := s.b.Remaining(ctx, "card")
 	holds, err2 := collect(s.b.Holds(ctx, "card"))
 	limits, err3 := s.b.Limits(ctx, "card")

@@ -23,7 +23,7 @@ func cancelCases() []testCase {
 				cancel("h").again(), void("h").fails(spend.ErrHoldEnded), capture("h", 1).fails(spend.ErrHoldEnded),
 				increase("h", 1).fails(spend.ErrHoldEnded),
 				refund("c", 20), after(days), cancel("c"), cancel("r"), shows(0, 0, 1000), shows(0, 0, 3, "often"), shows(0, 0, 5000, "ever"),
-				refund("c", 1).fails(spend.ErrNotCaptured), charge(50).as("c").canceled(),
+				refund("c", 1).fails(spend.ErrExceeds), charge(50).as("c").canceled(),
 				authorize("part", 100), capture("part", 40), cancel("part"), shows(0, 0, 1000), shows(0, 0, 3, "often"),
 				capture("part", 5).forced(), shows(5, 0, 995), shows(1, 0, 2, "often"),
 				authorize("late", 100).lasting(days), after(days), cancel("late"), shows(5, 0, 995), shows(1, 0, 2, "often"), sound(16),

@@ -39,7 +39,7 @@ func expiryCases() []testCase {
 				after(time.Microsecond), shows(120, 0, 880), shows(119, 0, 881, "smooth"), shows(1, 0, 2, "often"), shows(120, 0, 880, "each"),
 				shows(0, 0, 1000, "day"), gives("h", "expired", 0, 120, 0),
 				void("h").fails(spend.ErrHoldExpired), capture("h", 5).fails(spend.ErrHoldExpired), capture("h", 5).forced().fails(spend.ErrHoldExpired),
-				extend("h", days).fails(spend.ErrHoldExpired), refund("h", 121).fails(spend.ErrNotCaptured), refund("h", 30), shows(90, 0, 910),
+				extend("h", days).fails(spend.ErrHoldExpired), refund("h", 121).fails(spend.ErrExceeds), refund("h", 30), shows(90, 0, 910),
 				gives("h", "expired", 0, 120, 30), sound(7),
 				after(10 * days), shows(79, 0, 921, "smooth"), after(19 * days), shows(0, 0, 1000), shows(0, 0, 3, "often"), sound(7),
 			},

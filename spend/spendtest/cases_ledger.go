@@ -27,9 +27,9 @@ func repeat(n int, each func(c call, i int) call) check {
 func same(c call, _ int) call { return c }
 
 // exported returns the account and number of each entry of an export, and the entries.
-func (s *fixture) exported(o *spend.ExportOptions) (list []string, entries []spend.Entry) {
+func (s *fixture) exported(after spend.Entry) (list []string, entries []spend.Entry) {
 	s.Helper()
-	for e, err := range s.b.Export(ctx, o) {
+	for e, err := range s.b.Export(ctx, after) {
 		if err != nil {
 			s.Fatal(err)
 		}
@@ -339,22 +339,22 @@ func ledgerCases() []testCase {
 					charge(1).to(account).do(s)
 				}
 				want := []string{"B 1", "a 1", "a/b 1", "b 3", "b 2", "b 1", "\u00e9 1"}
-				list, entries := s.exported(nil)
+				list, entries := s.exported(spend.Entry{})
 				if !slices.Equal(list, want) {
 					s.Fatalf("the export is %q; want %q", list, want)
 				}
 				for i := range entries {
-					if rest, _ := s.exported(&spend.ExportOptions{After: entries[i]}); !slices.Equal(rest, want[i+1:]) {
+					if rest, _ := s.exported(entries[i]); !slices.Equal(rest, want[i+1:]) {
 						s.Errorf("after %q the export goes on with %q; want %q", want[i], rest, want[i+1:])
 					}
 				}
-				for _, err := range s.b.Export(ctx, &spend.ExportOptions{After: entries[3]}) {
+				for _, err := range s.b.Export(ctx, entries[3]) {
 					if err != nil {
 						s.Error(err)
 					}
 					break // the iterator must bear it
 				}
-				for e, err := range other.Export(ctx, &spend.ExportOptions{After: entries[0]}) {
+				for e, err := range other.Export(ctx, entries[0]) {
 					if !errors.Is(err, spend.ErrRequest) {
 						s.Errorf("an export after an entry of another budget: %+v, %v; want ErrRequest", e, err)
 					}
@@ -366,7 +366,7 @@ func ledgerCases() []testCase {
 			steps: []step{charge(1).to("a"), charge(1).to("b"), check(func(s *fixture) {
 				ended, cancel := context.WithCancel(ctx)
 				n := 0
-				for e, err := range s.b.Export(ended, nil) {
+				for e, err := range s.b.Export(ended, spend.Entry{}) {
 					switch n++; {
 					case n == 1 && (err != nil || e.Name != "a"):
 						s.Errorf("the first entry is %+v, %v", e, err)
@@ -506,7 +506,7 @@ func ledgerCases() []testCase {
 				check(func(s *fixture) {
 					holds, err := collect(s.b.Holds(ctx, "card"))
 					limits, err2 := s.b.Limits(ctx, "card")
-					list, _ := s.exported(nil)
+					list, _ := s.exported(spend.Entry{})
 					if err := errors.Join(err, err2); err != nil || len(holds)+len(limits)+len(list) != 0 {
 						s.Errorf("holds %+v, limits %+v, entries %q, %v", holds, limits, list, err)
 					}
@@ -600,7 +600,7 @@ func pruneCases() []testCase {
 			steps: []step{check(func(s *fixture) {
 				const n = 450
 				repeat(n, func(c call, i int) call { c.Method = "authorize"; return c.to(fmt.Sprintf("%04d", i)) }).do(s)
-				list, _ := s.exported(nil)
+				list, _ := s.exported(spend.Entry{})
 				for i := range n {
 					if len(list) != n || list[i] != fmt.Sprintf("%04d 1", i) {
 						s.Fatalf("%d entries of %d, and entry %d is %q", len(list), n, i, list[i])

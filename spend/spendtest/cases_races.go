@@ -96,7 +96,7 @@ func raceCases() []testCase {
 				var taken atomic.Int64
 				s.race(func(racer, i int) error {
 					_, err := capture(fmt.Sprint("h", i), 3).as(fmt.Sprintf("%d/%d", racer, i)).in(s).Send(ctx, s.b)
-					if errors.Is(err, spend.ErrNotHeld) {
+					if errors.Is(err, spend.ErrExceeds) {
 						return nil
 					}
 					taken.Add(3)

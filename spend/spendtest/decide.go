@@ -254,7 +254,7 @@ func (a *attempt) follow() (err error) {
 		}
 	case "decrease":
 		if err == nil && a.n > held {
-			err = spend.ErrNotHeld
+			err = spend.ErrExceeds
 		}
 		a.do = func() { a.Model.decrease(a.changing(a.Of), a.n, a.now) }
 	case "extend":
@@ -268,7 +268,7 @@ func (a *attempt) follow() (err error) {
 		a.do = func() { a.end(a.changing(a.Of)) }
 	case "capture":
 		if err == nil && a.n > held {
-			err = spend.ErrNotHeld
+			err = spend.ErrExceeds
 		}
 		if a.Force && a.n > 0 && (!s.spent || s.ended) {
 			begun := *s
@@ -292,7 +292,7 @@ func (a *attempt) refunds() error {
 	}
 	left := s.refundable()
 	if a.n > left && !a.Force {
-		return spend.ErrNotCaptured
+		return spend.ErrExceeds
 	}
 	a.do = func() {
 		a.Model.refund(a.rules, a.changing(a.Of), min(a.n, left), a.now)
@@ -310,7 +310,7 @@ func (a *attempt) reverses() error {
 		return spend.ErrUnknownSpend
 	}
 	if _, canceled := a.canceled[a.Of]; canceled || a.n > s.refunded() {
-		return spend.ErrNotRefunded
+		return spend.ErrExceeds
 	}
 	a.do = func() { a.Model.reverse(a.rules, a.changing(a.Of), a.n, a.now) }
 	if a.overfills(a.rules, s, a.n, a.now) {

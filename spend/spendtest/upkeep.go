@@ -195,7 +195,7 @@ func (s *sequence) found() error {
 // exported compares the sum of all entries of each account with the model.
 func (s *sequence) exported() error {
 	sums := make(map[string]int64)
-	for e, err := range s.budgets.Export(ctx, nil) {
+	for e, err := range s.budgets.Export(ctx, spend.Entry{}) {
 		if err != nil {
 			return fmt.Errorf("export: %w", err)
 		}

@@ -84,7 +84,7 @@ func send(ctx context.Context, b *spend.Budgets, op Op) Answer {
 		d, err = b.Refund(ctx, spend.RefundRequest{ID: id(Refund), SpendID: id(Authorize), Amount: euros(refund)})
 	}
 	switch {
-	case errors.Is(err, spend.ErrUnknownSpend), errors.Is(err, spend.ErrNotCaptured):
+	case errors.Is(err, spend.ErrUnknownSpend), errors.Is(err, spend.ErrExceeds):
 		return Answer{Results: []Result{{NotHeld: true}}}
 	case err != nil:
 		return Failed(err)

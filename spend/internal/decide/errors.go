@@ -13,9 +13,7 @@ var (
 	ErrUnknownSpend = errors.New("no such spend")
 	ErrHoldEnded    = errors.New("hold has ended")
 	ErrHoldExpired  = errors.New("hold has expired")
-	ErrNotHeld      = errors.New("more than is held")
-	ErrNotCaptured  = errors.New("more than was captured")
-	ErrNotRefunded  = errors.New("more than was refunded")
+	ErrExceeds      = errors.New("more than is left")
 )
 
 // BadRequest returns a mistake of a request.

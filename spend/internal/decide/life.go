@@ -255,10 +255,10 @@ func (sp *spend) refunded() (n int64) {
 func (sp *spend) reverse(accounts []*account, requestID string, n int64) error {
 	if left := sp.refunded(); n > left {
 		if sp.ended == figures.KindCancel {
-			return fmt.Errorf("spend: %w: a Cancel gave the money back; Capture with Force takes money that has moved all the same", ErrNotRefunded)
+			return fmt.Errorf("spend: %w: a Cancel gave the money back; Capture with Force takes money that has moved all the same", ErrExceeds)
 		}
 		return fmt.Errorf("spend: %w: the reversal is of %v and refunds of %v are left to reverse; Record takes money that a credit gave back",
-			ErrNotRefunded, sp.money(n), sp.money(left))
+			ErrExceeds, sp.money(n), sp.money(left))
 	}
 	for i := range sp.parts {
 		p := &sp.parts[i]

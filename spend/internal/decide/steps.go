@@ -112,7 +112,7 @@ func (t *attempt) capture() error {
 	}
 	if held := sp.held(); act.Amount > held && !act.Force {
 		return fmt.Errorf("spend: %w: the capture is of %v and %v is held; Force takes it nevertheless",
-			ErrNotHeld, sp.money(act.Amount), sp.money(held))
+			ErrExceeds, sp.money(act.Amount), sp.money(held))
 	}
 	rest, err := sp.capture(t.accounts, act.ID, act.Amount)
 	if err != nil {
@@ -161,7 +161,7 @@ func (t *attempt) decrease() error {
 	sp, n := t.spend, t.act.Amount
 	switch held := sp.held(); {
 	case n > held:
-		return fmt.Errorf("spend: %w: the decrease is of %v and %v is held", ErrNotHeld, sp.money(n), sp.money(held))
+		return fmt.Errorf("spend: %w: the decrease is of %v and %v is held", ErrExceeds, sp.money(n), sp.money(held))
 	case n == held:
 		return sp.end(t.accounts, figures.KindDecrease, t.act.ID)
 	}
@@ -191,7 +191,7 @@ func (t *attempt) refund() error {
 	left := sp.refundable(t.spent())
 	if n > left && !t.act.Force {
 		return fmt.Errorf("spend: %w: the refund is of %v and the spend has %v left to give back; Force credits the rest",
-			ErrNotCaptured, sp.money(n), sp.money(left))
+			ErrExceeds, sp.money(n), sp.money(left))
 	}
 	err := sp.refund(t.accounts, t.act.ID, min(n, left), t.spent())
 	if err != nil || n <= left {

@@ -55,7 +55,7 @@ func AuthorizeUntilKilled(b *spend.Budgets, round int, cancels bool) {
 func Undone(t *testing.T, b *spend.Budgets) {
 	t.Helper()
 	held := make(map[string]int64)
-	for e, err := range b.Export(t.Context(), nil) {
+	for e, err := range b.Export(t.Context(), spend.Entry{}) {
 		if err != nil {
 			t.Fatal(err)
 		}
