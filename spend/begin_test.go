@@ -9,17 +9,19 @@ import (
 	"time"
 
 	"github.com/brimgo/brim/spend"
+	"github.com/brimgo/brim/spend/internal/decide"
 	tally "github.com/brimgo/brim/spend/internal/figures"
 	"github.com/brimgo/brim/spend/ledger"
 	"github.com/brimgo/brim/spend/memledger"
 	"github.com/brimgo/brim/spend/spendtest"
 )
 
-// beginningAt lets decisions count so many entries for a new rule, until the test ends.
+// beginningAt lets decisions count so many entries for a new rule, and others count pages of so
+// many, until the test ends.
 func beginningAt(t *testing.T, most int) {
-	was := tally.MostBegun
-	tally.MostBegun = most
-	t.Cleanup(func() { tally.MostBegun = was })
+	begun, page := tally.MostBegun, decide.CountedPage
+	tally.MostBegun, decide.CountedPage = int64(most), most
+	t.Cleanup(func() { tally.MostBegun, decide.CountedPage = begun, page })
 }
 
 // TestRandomBegin: figures that are counted beside decisions, by pages, are those that a decision
@@ -36,10 +38,10 @@ func TestRandomBegin(t *testing.T) {
 	}
 }
 
-// longest is a ledger that notes the most entries that one job has read.
+// longest is a ledger that notes the most entries that one decision has read, and one View.
 type longest struct {
 	ledger.Ledger
-	most *atomic.Int64
+	decision, view *atomic.Int64
 }
 
 type counting struct {
@@ -53,12 +55,12 @@ func (s *counting) Entries(account string, after ledger.Place, upto int64, limit
 	return list, through, err
 }
 
-func (l longest) job(job *ledger.Job) *ledger.Job {
+func noted(most *atomic.Int64, job *ledger.Job) *ledger.Job {
 	other := *job
 	other.Run = func(snap ledger.Snapshot) (*ledger.Changes, error) {
 		s := &counting{Snapshot: snap}
 		defer func() {
-			for was := l.most.Load(); was < s.n && !l.most.CompareAndSwap(was, s.n); was = l.most.Load() {
+			for was := most.Load(); was < s.n && !most.CompareAndSwap(was, s.n); was = most.Load() {
 			}
 		}()
 		return job.Run(s)
@@ -67,37 +69,43 @@ func (l longest) job(job *ledger.Job) *ledger.Job {
 }
 
 func (l longest) Decide(ctx context.Context, job *ledger.Job) error {
-	return l.Ledger.Decide(ctx, l.job(job))
+	return l.Ledger.Decide(ctx, noted(l.decision, job))
 }
 
 func (l longest) View(ctx context.Context, job *ledger.Job) error {
-	return l.Ledger.View(ctx, l.job(job))
+	return l.Ledger.View(ctx, noted(l.view, job))
 }
 
 func (l longest) DecideAll(ctx context.Context, jobs []*ledger.Job) []error {
 	var others []*ledger.Job
 	for _, job := range jobs {
-		others = append(others, l.job(job))
+		others = append(others, noted(l.decision, job))
 	}
 	return l.Ledger.DecideAll(ctx, others)
 }
 
-// TestNewRuleStopsNobody: a rule that is new to an account with many entries reads them in short
-// jobs, also if many callers come at once and others go on, with a deadline that is too short for
-// all of it, and in a transaction of the caller's.
+// TestNewRuleStopsNobody: a rule that is new to an account with many entries, or with some hundred,
+// reads them in short jobs beside the decisions, also if many callers come at once and others go on,
+// with a deadline that is too short for all of it, and in a transaction of the caller's.
 func TestNewRuleStopsNobody(t *testing.T) {
-	const n = 20_000
 	huge := cents(1 << 40)
-	for name, o := range map[string]*spend.SetRulesOptions{"at the first decision": nil, "warmed up": {WarmUp: true}} {
+	for name, tc := range map[string]struct {
+		n int64
+		o *spend.SetRulesOptions
+	}{
+		"at the first decision": {20_000, nil}, "warmed up": {20_000, &spend.SetRulesOptions{WarmUp: true}},
+		"of some hundred entries": {300, nil}, "of some hundred entries, warmed up": {300, &spend.SetRulesOptions{WarmUp: true}},
+	} {
+		n, o := tc.n, tc.o
 		l := memledger.New(nil)
 		b := budgets(t, l, spend.PerTransaction("one", huge))
 		for i := range n {
 			charge(t, b, fmt.Sprint(i), 1)
 		}
-		var most atomic.Int64
-		seen := b.With(longest{l, &most})
-		if name == "warmed up" { // With counts in the caller's goroutine
-			seen = budgets(t, longest{l, &most}, spend.PerTransaction("one", huge))
+		var decision, view atomic.Int64
+		seen := b.With(longest{l, &decision, &view})
+		if o != nil { // With counts in the caller's goroutine
+			seen = budgets(t, longest{l, &decision, &view}, spend.PerTransaction("one", huge))
 		}
 		rules := spend.Budget{Name: "cards", Currency: "EUR", Revision: 1, Rules: []spend.Rule{
 			spend.PerTransaction("one", huge), spend.Lifetime("ever", huge), spend.Rolling("day", huge, day), spend.Count("often", 1<<30, day).CountsDeclines(),
@@ -128,10 +136,11 @@ func TestNewRuleStopsNobody(t *testing.T) {
 			}
 		}
 		sound(t, b)
-		if most := most.Load(); most > 4*1024*4 {
-			t.Errorf("%s: one job has read %d entries", name, most)
-		} else {
-			t.Logf("%s: one job has read up to %d entries", name, most)
+		if most := decision.Load(); most > 2*tally.Horizon {
+			t.Errorf("%s: a decision has read %d entries, for which others wait", name, most)
+		}
+		if most := view.Load(); most > int64(2*decide.CountedPage) {
+			t.Errorf("%s: a count has read %d entries at once", name, most)
 		}
 	}
 }

@@ -22,9 +22,9 @@ type SetRulesOptions struct {
 	// whoever holds its rules.
 	Hold    bool
 	Release bool
-	// WarmUp lets SetRules go through all accounts first, and count the entries of those with many
-	// for rules that are new to them. Without it, the first decision on such an account waits for
-	// that.
+	// WarmUp lets SetRules go through all accounts first, and count the entries of the 8,192 with
+	// the most for rules that are new to them. Without it, the first decision on such an account
+	// waits for that.
 	WarmUp bool
 }
 

@@ -16,6 +16,7 @@
 //   - beside: plain GETs while brim decides on the same Redis, and on another one
 //   - spend: decisions of package spend beside bare writes, and declines beside approvals
 //   - prune: charges of package spend beside a Prune, and without it
+//   - rules: charges of package spend after a rule has been added, and without it
 //   - declines: declines beside approvals on accounts with many entries of one date
 //
 // An interrupt ends the run, and the figures until then are written. A second one ends it at once.
@@ -78,6 +79,7 @@ var parts = []part{
 	{"beside", 5, 2 * time.Second, 200 * time.Millisecond, (*bench).beside},
 	{"spend", 5, 1500 * time.Millisecond, 100 * time.Millisecond, (*bench).spend},
 	{"prune", 3, 3 * time.Second, 100 * time.Millisecond, (*bench).prune},
+	{"rules", 3, 3 * time.Second, 100 * time.Millisecond, (*bench).revise},
 	{"declines", 5, 1500 * time.Millisecond, 100 * time.Millisecond, (*bench).declining},
 }
 

@@ -40,17 +40,7 @@ func (b *bench) prune(ctx context.Context) error {
 	if err := b.start(ctx, postgresServer); err != nil {
 		return err
 	}
-	for _, kind := range []struct {
-		name string
-		open func(ctx context.Context, clock func() time.Time) (ledger.Ledger, func() error, error)
-	}{
-		{"memledger", func(_ context.Context, clock func() time.Time) (ledger.Ledger, func() error, error) {
-			l := memledger.New(&memledger.Options{Clock: clock})
-			return l, l.Close, nil
-		}},
-		{"boltledger", b.journaled},
-		{"pgledger", b.onServer},
-	} {
+	for _, kind := range b.ledgers() {
 		for _, old := range []outdated{{1_000, entries}, {1, entries}} {
 			var us atomic.Int64 // of the clock; 0 is the present
 			us.Store(time.Now().AddDate(0, 0, -300).UnixMicro())
@@ -69,6 +59,23 @@ func (b *bench) prune(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// ledgerKind opens a new ledger of one kind.
+type ledgerKind struct {
+	name string
+	open func(ctx context.Context, clock func() time.Time) (ledger.Ledger, func() error, error)
+}
+
+func (b *bench) ledgers() []ledgerKind {
+	return []ledgerKind{
+		{"memledger", func(_ context.Context, clock func() time.Time) (ledger.Ledger, func() error, error) {
+			l := memledger.New(&memledger.Options{Clock: clock})
+			return l, l.Close, nil
+		}},
+		{"boltledger", b.journaled},
+		{"pgledger", b.onServer},
+	}
 }
 
 // journaled returns a ledger in a new file with a journal.
@@ -99,9 +106,6 @@ func (b *bench) onServer(ctx context.Context, clock func() time.Time) (ledger.Le
 	return l, func() error { defer pool.Close(); return errors.Join(l.Close(), s.Close()) }, err
 }
 
-// errPruned ends the load beside a Prune.
-var errPruned = errors.New("Prune has ended")
-
 // besidePrune fills a budget for each round, and then prunes one after the other. Callers charge
 // 1,000 accounts of the budget, which Prune visits if they have old entries.
 func (b *bench) besidePrune(ctx context.Context, workload string, l ledger.Ledger, old outdated, us *atomic.Int64) error {
@@ -128,48 +132,66 @@ func (b *bench) besidePrune(ctx context.Context, workload string, l ledger.Ledge
 		order[i] = int32(i * 7919 % busy)
 	}
 	for _, cards := range all {
-		decide := func(ctx context.Context, n int, _ bool) (bool, error) {
-			return true, b.charge(context.WithoutCancel(ctx), cards, account(n), 1, true)
-		}
+		decide := b.charging(cards)
 		if err := forEach(callers, busy, func(i int) error { _, err := decide(ctx, i, false); return err }); err != nil {
 			return err
 		}
-		o := load.Options{Callers: callers, For: b.length / 2, Order: order, Decide: decide}
-		alone, err := load.Run(ctx, o)
-		if err != nil {
-			return err
-		}
-		pruning, end := context.WithCancelCause(ctx)
-		var took time.Duration
+		o := load.Options{Callers: callers, Order: order, Decide: decide}
 		var done spend.PruneResult
-		var failed error
-		go func() {
-			start := time.Now()
-			done, failed = cards.Prune(pruning)
-			took = time.Since(start)
-			end(errPruned)
-		}()
-		o.For = math.MaxInt64
-		during, err := load.Run(pruning, o)
-		switch {
-		case !errors.Is(err, errPruned) || failed != nil:
-			return errors.Join(err, failed)
-		case done.Requests != int64(old.entries):
-			return fmt.Errorf("Prune has removed %d IDs, want %d", done.Requests, old.entries)
+		alone, during, took, err := b.alongside(ctx, o, func(ctx context.Context) (err error) { done, err = cards.Prune(ctx); return err })
+		if err == nil && done.Requests != int64(old.entries) {
+			err = fmt.Errorf("Prune has removed %d IDs, want %d", done.Requests, old.entries)
 		}
-		o.For = max(b.length/2, took) // as long, because memory and files grow meanwhile
-		after, err := load.Run(ctx, o)
 		if err != nil {
 			return err
 		}
-		alone.Accepted += after.Accepted
-		alone.Elapsed += after.Elapsed
-		alone.Took.Add(&after.Took)
 		note(without, alone)
 		note(beside, during)
 		beside.add("Prune s", took.Seconds())
 	}
 	return nil
+}
+
+// charging returns a decision of a load that charges accounts of a budget. A charge that has begun
+// ends.
+func (b *bench) charging(cards *spend.Budgets) func(ctx context.Context, n int, _ bool) (bool, error) {
+	return func(ctx context.Context, n int, _ bool) (bool, error) {
+		return true, b.charge(context.WithoutCancel(ctx), cards, account(n), 1, true)
+	}
+}
+
+// errWorked ends the load beside a work.
+var errWorked = errors.New("the work has ended")
+
+// alongside measures a load while work is done, and before and after it.
+func (b *bench) alongside(
+	ctx context.Context, o load.Options, work func(ctx context.Context) error,
+) (alone, during *load.Result, took time.Duration, err error) {
+	o.For = b.length / 2
+	if alone, err = load.Run(ctx, o); err != nil {
+		return nil, nil, 0, err
+	}
+	working, end := context.WithCancelCause(ctx)
+	var failed error
+	go func() {
+		start := time.Now()
+		failed = work(working)
+		took = time.Since(start)
+		end(errWorked)
+	}()
+	o.For = math.MaxInt64
+	if during, err = load.Run(working, o); !errors.Is(err, errWorked) || failed != nil {
+		return nil, nil, 0, errors.Join(err, failed)
+	}
+	o.For = max(b.length/2, took) // as long, because memory and files grow meanwhile
+	after, err := load.Run(ctx, o)
+	if err != nil {
+		return nil, nil, 0, err
+	}
+	alone.Accepted += after.Accepted
+	alone.Elapsed += after.Elapsed
+	alone.Took.Add(&after.Took)
+	return alone, during, took, nil
 }
 
 // note adds the figures of a load to a row.

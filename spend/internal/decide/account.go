@@ -1,7 +1,6 @@
 package decide
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 
@@ -110,9 +109,7 @@ func (a *account) advance(now int64, begin bool) error {
 		if !begin && !u.Known() {
 			continue
 		}
-		if err := u.Advance(a, last, now); errors.Is(err, figures.ErrMany) {
-			return &many{a.key, a.plan}
-		} else if err != nil {
+		if err := u.Advance(a, last, now); err != nil {
 			return err
 		}
 	}

@@ -1,6 +1,7 @@
 package decide
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,12 +18,15 @@ import (
 // counter counts the entries of accounts for rules that are new to them, beside decisions.
 type counter struct{ *Decider }
 
-// many is the error of a decision whose account has many entries that a new rule has yet to count.
-type many struct{ key, plan string }
+// uncounted is an account with entries that a new rule has yet to count, and the plan that it is to
+// have.
+type uncounted struct{ key, plan string }
 
-func (m *many) Error() string { return figures.ErrMany.Error() }
+// many is the error of a decision about such accounts, for whose entries the others of its
+// transaction would wait.
+type many []uncounted
 
-func (m *many) Unwrap() error { return figures.ErrMany }
+func (many) Error() string { return figures.ErrMany.Error() }
 
 // counted are the figures of rules that are new to an account, counted beside decisions.
 type counted struct {
@@ -48,7 +52,15 @@ type count struct {
 }
 
 // mostCounts is the number of accounts whose counts a process keeps.
-const mostCounts = 4096
+const mostCounts = 1 << 14
+
+// CountedPage is the number of entries that are counted at once beside decisions, and the largest
+// number of those added meanwhile that a decision counts. Tests change it.
+var CountedPage = 1024
+
+// eagerPages is the number of pages of an account that are counted without a rest: the callers who
+// wait for a short count would be the ones whom a rest leaves the room.
+const eagerPages = 4
 
 // of returns the count of an account. If there is none, the caller is the one to make it.
 func (c *counts) of(key string) (_ *count, first bool) {
@@ -57,8 +69,14 @@ func (c *counts) of(key string) (_ *count, first bool) {
 	if has := c.keys[key]; has != nil {
 		return has, false
 	}
-	if c.keys == nil || len(c.keys) >= mostCounts {
+	if c.keys == nil {
 		c.keys = make(map[string]*count)
+	}
+	for other := range c.keys {
+		if len(c.keys) < mostCounts {
+			break
+		}
+		delete(c.keys, other)
 	}
 	c.keys[key] = &count{done: make(chan struct{})}
 	return c.keys[key], true
@@ -98,7 +116,7 @@ func (c *count) over() bool {
 // count counts the entries of an account for the rules of a plan that are new to it: those of next,
 // or of the newest revision if that is nil. One caller begins, and others of the process wait with
 // it. The count goes on when they have left, so that the next caller finds it.
-func (d counter) count(ctx context.Context, of many, next *Budget) error {
+func (d counter) count(ctx context.Context, of uncounted, next *Budget) error {
 	has, first := d.counts.of(of.key)
 	switch {
 	case first:
@@ -126,40 +144,29 @@ func (d counter) count(ctx context.Context, of many, next *Budget) error {
 }
 
 // countPages counts the entries by pages, each as of its own time, and rests between them.
-func (d counter) countPages(ctx context.Context, begins many, next *Budget) (*counted, error) {
+func (d counter) countPages(ctx context.Context, of uncounted, next *Budget) (*counted, error) {
 	var pace book.Pace
-	out, place, tries := new(counted), ledger.Place{}, 0
-	for of := (*account)(nil); ; {
-		from := place
-		page, err := d.countPage(ctx, begins, next, of, from, &pace)
+	begun := new(counting)
+	for n, tries := 1, 0; ; n++ {
+		page, err := d.countPage(ctx, of, next, begun, &pace)
 		switch {
 		case err != nil:
 			return nil, fmt.Errorf("spend: counting entries for a new rule: %w", err)
-		case of == nil:
-			of = page.account
-			place = out.begin(of)
-		case len(page.account.mends) != out.mends: // the entries have other dates now
+		case page == nil: // the entries have other dates now
 			if tries++; tries == attempts {
 				return nil, errUnlocked
 			}
-			of, place, out = nil, ledger.Place{}, new(counted)
+			begun, n = new(counting), 0
 			continue
-		default:
-			start := time.Now()
-			if err := out.add(page.entries, of); err != nil {
-				return nil, err
-			}
-			pace.Worked(start)
-			place = page.through
 		}
-		if place.Dated == maxTime {
-			for _, u := range out.tallies {
-				u.Ready(of)
+		if begun = page; begun.through.Dated == maxTime {
+			for _, u := range begun.tallies {
+				u.Ready(begun.account)
 			}
-			return out, nil
+			return begun.counted, nil
 		}
-		if d.Joined {
-			continue // the caller's transaction holds its locks
+		if d.Joined || n < eagerPages { // in the caller's transaction, its locks are held
+			continue
 		}
 		if err := pace.Rest(ctx); err != nil {
 			return nil, err
@@ -167,42 +174,72 @@ func (d counter) countPages(ctx context.Context, begins many, next *Budget) (*co
 	}
 }
 
-// entriesPage is a page of the entries of an account.
-type entriesPage struct {
-	account *account
-	entries []ledger.Entry
+// counting is a count with the entries up to a place. The next page makes another one of it.
+type counting struct {
+	*counted
+	account *account // as it was when the count began; nil if it has not
 	through ledger.Place
 }
 
 // longestRead bounds the read of a page: nobody may be there any more who would wait for it.
 const longestRead = time.Minute
 
-// countPage reads the account, and the page of entries after a place, as the account was when the
-// count began; none if it begins.
-func (d counter) countPage(
-	ctx context.Context, begins many, next *Budget, of *account, from ledger.Place, pace *book.Pace,
-) (*entriesPage, error) {
-	out, k := new(entriesPage), d.Rules.known()
+// countPage goes on with a count by a page, or begins one. It returns nil if a mend has moved
+// entries since the count began.
+func (d counter) countPage(ctx context.Context, of uncounted, next *Budget, begun *counting, pace *book.Pace) (*counting, error) {
+	out, k := new(*counting), d.Rules.known()
 	ctx, cancel := context.WithTimeout(ctx, longestRead)
 	defer cancel()
-	err := d.Ledger.View(ctx, &ledger.Job{Accounts: []string{begins.key}, Rules: k.list, Run: func(snap ledger.Snapshot) (_ *ledger.Changes, err error) {
+	err := d.Ledger.View(ctx, &ledger.Job{Accounts: []string{of.key}, Rules: k.of(of.key), Run: func(snap ledger.Snapshot) (_ *ledger.Changes, err error) {
 		defer pace.Worked(time.Now())
-		*out = entriesPage{}
+		*out = nil
 		rules := next
 		if rules == nil {
 			g := &group{decider: d.Decider, snap: snap, known: k}
-			if rules, err = g.newestOf(begins.key); err != nil {
+			if rules, err = g.newestOf(of.key); err != nil {
 				return nil, err
 			}
 		}
-		if out.account, err = d.load(rules, snap, begins.key, &begins.plan); err != nil || of == nil {
+		a, err := d.load(rules, snap, of.key, &of.plan)
+		if err != nil {
 			return nil, err
 		}
-		entries, through, err := out.account.Page(from, maxTime, figures.MostBegun)
-		out.entries, out.through = slices.Clone(entries), through
-		return nil, err
+		page := &counting{account: begun.account, through: begun.through}
+		switch {
+		case begun.account == nil:
+			page.counted, page.account = new(counted), a
+			page.through = page.begin(a)
+		case len(a.mends) != begun.mends:
+			return nil, nil
+		default:
+			page.counted = begun.clone()
+		}
+		if page.through.Dated < maxTime {
+			var entries []ledger.Entry
+			if entries, page.through, err = a.Page(page.through, maxTime, CountedPage); err != nil {
+				return nil, err
+			}
+			if err := page.add(entries, page.account); err != nil {
+				return nil, err
+			}
+		}
+		*out = page
+		return nil, nil
 	}})
-	return out, err
+	if err != nil {
+		return nil, err
+	}
+	return *out, nil
+}
+
+// clone returns a copy, which may count more entries.
+func (c *counted) clone() *counted {
+	other := *c
+	other.tallies = make([]*figures.Tally, len(c.tallies))
+	for i, u := range c.tallies {
+		other.tallies[i] = u.Clone()
+	}
+	return &other
 }
 
 // add counts the entries of a page that the account had when the count began.
@@ -245,21 +282,40 @@ func (a *account) use(all *counts) error {
 	if c == nil {
 		return nil
 	}
-	missed, err := a.snap.Since(a.key, c.at, figures.MostBegun+1)
-	if err != nil || len(missed) > figures.MostBegun || !c.leadsTo(a, missed) {
-		return err
+	var missed []ledger.Entry
+	if a.seq != c.at.Seq {
+		var err error
+		if missed, err = a.snap.Since(a.key, c.at, CountedPage+1); err != nil || len(missed) > CountedPage {
+			return err
+		}
+	}
+	if !c.leadsTo(a, missed) {
+		return nil
 	}
 	missed = a.placed(missed)
 	for i, u := range a.tallies {
-		at := slices.IndexFunc(c.tallies, func(has *figures.Tally) bool { return has.Is(u.Rule, u.Fingerprint()) })
-		if u.Known() || at < 0 {
+		has := c.of(u)
+		if has == nil {
 			continue
 		}
-		a.tallies[i] = c.tallies[at].For(u.Rule, a)
+		a.tallies[i] = has.For(u.Rule, a)
 		for j := range missed {
 			if err := a.tallies[i].Count(&missed[j], min(missed[j].At, a.time)); err != nil {
 				return err
 			}
+		}
+	}
+	return nil
+}
+
+// of returns the figures that take the place of those of a rule that is new to its account, or nil.
+func (c *counted) of(u *figures.Tally) *figures.Tally {
+	if u.Known() {
+		return nil
+	}
+	for _, has := range c.tallies {
+		if has.Is(u.Rule, u.Fingerprint()) {
+			return has
 		}
 	}
 	return nil
@@ -275,18 +331,28 @@ func (c *counted) leadsTo(a *account, missed []ledger.Entry) bool {
 	return sum == a.sum
 }
 
-// serves reports whether an account may go on from the figures: its entries have the dates that
-// they had, none of those was removed, and its time has not run back.
+// serves reports whether an account may go on from the figures: it needs one of them, its entries
+// have the dates that they had, none of those was removed, and its time has not run back.
 func (c *counted) serves(a *account) bool {
-	return c != nil && len(a.mends) == c.mends && a.Removed() == c.removed && a.seq >= c.at.Seq && max(a.now, a.time) >= c.time
+	return c != nil && len(a.mends) == c.mends && a.Removed() == c.removed && a.seq >= c.at.Seq && max(a.now, a.time) >= c.time &&
+		slices.ContainsFunc(a.tallies, func(u *figures.Tally) bool { return c.of(u) != nil })
 }
+
+// mostWarm is the number of accounts whose entries are counted before rules are in force: those with
+// the most entries. Decisions of the process meanwhile keep counts, too.
+const mostWarm = mostCounts / 2
 
 // warm counts entries for the rules that are new to accounts, before they are in force, and returns
 // the keys of these accounts. Accounts with few entries need none of that.
 func (d counter) warm(ctx context.Context, next *Budget) ([]string, error) {
-	var large []many
-	_, err := d.eachPage(ctx, next, new(book.Pace), 0, func(keys []string) error {
-		found := new([]many)
+	type large struct {
+		uncounted
+		seq int64
+	}
+	var all []large
+	var pace book.Pace
+	_, err := d.eachPage(ctx, next, &pace, 0, func(keys []string) error {
+		found := new([]large)
 		err := d.Ledger.View(ctx, &ledger.Job{Accounts: keys, Run: func(snap ledger.Snapshot) (*ledger.Changes, error) {
 			*found = nil
 			for _, key := range keys {
@@ -297,60 +363,78 @@ func (d counter) warm(ctx context.Context, next *Budget) ([]string, error) {
 				if err != nil {
 					return nil, err
 				}
-				if a.seq > int64(figures.MostBegun) && a.lacks() {
-					*found = append(*found, many{key, a.plan})
+				if a.seq > figures.MostBegun && a.lacks() {
+					*found = append(*found, large{uncounted{key, a.plan}, a.seq})
 				}
 			}
 			return nil, nil
 		}})
-		large = append(large, *found...)
+		all = append(all, *found...)
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
+	slices.SortStableFunc(all, func(x, y large) int { return cmp.Compare(y.seq, x.seq) })
 	var keys []string
-	for _, of := range large[:min(len(large), mostCounts-1)] {
-		if err := d.count(ctx, of, next); errors.Is(err, store.ErrCorrupt) {
+	for _, of := range all[:min(len(all), mostWarm)] {
+		start := time.Now()
+		if err := d.count(ctx, of.uncounted, next); errors.Is(err, store.ErrCorrupt) {
 			continue
 		} else if err != nil {
 			return nil, err
 		}
 		keys = append(keys, of.key)
+		pace.Worked(start)
+		if err := pace.Rest(ctx); err != nil {
+			return nil, err
+		}
 	}
 	return keys, nil
 }
 
-// settle stores the figures that were counted before their rules were in force. Where it fails, the
-// next decision on the account uses or repeats the count.
+// settledAtOnce is the number of accounts whose figures are stored in one transaction.
+const settledAtOnce = 64
+
+// settle stores the figures that were counted before their rules were in force, without rests: each
+// decision that comes before has to count. Where it fails, the next decision on the account uses or
+// repeats the count.
 func (d counter) settle(ctx context.Context, keys []string) {
-	for _, key := range keys {
+	for part := range slices.Chunk(keys, settledAtOnce) {
 		k := d.Rules.known()
-		err := d.Ledger.Decide(ctx, &ledger.Job{Accounts: []string{key}, Rules: k.list, Run: func(snap ledger.Snapshot) (*ledger.Changes, error) {
-			g := &group{decider: d.Decider, snap: snap, known: k}
-			budget, err := g.newestOf(key)
-			if err != nil {
-				return nil, err
-			}
-			a, err := d.load(budget, snap, key, nil)
-			if err == nil && a.seq == 0 { // it has moved
-				return nil, nil
-			}
-			if err == nil {
-				err = a.use(d.counts)
-			}
-			if err == nil {
-				err = a.advance(max(snap.Now(), a.time), true)
-			}
-			if err != nil {
-				return nil, err
-			}
-			return &ledger.Changes{Accounts: []ledger.Account{a.stored()}}, nil
-		}})
-		if ctx.Err() != nil || errors.Is(err, store.ErrClosed) {
+		var jobs []*ledger.Job
+		for _, key := range part {
+			jobs = append(jobs, &ledger.Job{Accounts: []string{key}, Rules: k.of(key), Run: func(snap ledger.Snapshot) (*ledger.Changes, error) {
+				return d.settled(snap, k, key)
+			}})
+		}
+		if errs := d.Ledger.DecideAll(ctx, jobs); ctx.Err() != nil || errors.Is(errs[0], store.ErrClosed) {
 			return
 		}
 	}
+}
+
+// settled returns an account with the figures that were counted for it.
+func (d counter) settled(snap ledger.Snapshot, k *known, key string) (*ledger.Changes, error) {
+	g := &group{decider: d.Decider, snap: snap, known: k}
+	budget, err := g.newestOf(key)
+	if err != nil {
+		return nil, err
+	}
+	a, err := d.load(budget, snap, key, nil)
+	if err == nil && (a.seq == 0 || !a.lacks()) { // it has moved, or a decision came first
+		return nil, nil
+	}
+	if err == nil {
+		err = a.use(d.counts)
+	}
+	if err == nil {
+		err = a.advance(max(snap.Now(), a.time), true)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &ledger.Changes{Accounts: []ledger.Account{a.stored()}}, nil
 }
 
 // lacks reports whether the account has not yet counted its entries for a rule.

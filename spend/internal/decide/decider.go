@@ -5,7 +5,6 @@ package decide
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"time"
 
@@ -53,17 +52,8 @@ type Hold struct {
 
 // Decide makes the decision about act.
 func (d *Decider) Decide(ctx context.Context, act *Action) (*Outcome, error) {
-	keys := act.Keys
-	for n := 1; ; n++ {
-		job, out := d.job(act, keys)
-		err := d.Ledger.Decide(ctx, job)
-		if err == nil {
-			return out, nil
-		}
-		if keys, err = d.again(ctx, keys, n, err); err != nil {
-			return nil, err
-		}
-	}
+	job, out := d.job(act, act.Keys)
+	return act.until(ctx, d, out, d.Ledger.Decide(ctx, job))
 }
 
 // DecideAll makes decisions in one transaction if the ledger can. There is an outcome or an error
@@ -75,11 +65,23 @@ func (d *Decider) DecideAll(ctx context.Context, acts []*Action) ([]*Outcome, []
 	}
 	errs := d.Ledger.DecideAll(ctx, jobs)
 	for i, err := range errs {
-		if errors.As(err, new(*unlocked)) || errors.As(err, new(*unread)) || errors.As(err, new(*many)) {
-			outs[i], errs[i] = d.Decide(ctx, acts[i])
-		}
+		outs[i], errs[i] = acts[i].until(ctx, d, outs[i], err)
 	}
 	return outs, errs
+}
+
+// until tries a decision again after its first error, until no error tells how it may succeed.
+func (act *Action) until(ctx context.Context, d *Decider, out *Outcome, err error) (*Outcome, error) {
+	keys := act.Keys
+	for n := 1; err != nil; n++ {
+		if keys, err = d.again(ctx, keys, n, err); err != nil {
+			return nil, err
+		}
+		var job *ledger.Job
+		job, out = d.job(act, keys)
+		err = d.Ledger.Decide(ctx, job)
+	}
+	return out, nil
 }
 
 // job returns the job that decides act about the accounts with these keys, and the place of the
@@ -92,8 +94,12 @@ func (d *Decider) job(act *Action, keys []string) (*ledger.Job, *Outcome) {
 		locks = append(slices.Clone(keys), act.To)
 	}
 	k := d.Rules.known()
+	rules := k.of(keys...)
+	if act.SpendID != "" {
+		rules = k.list // its accounts are not known yet
+	}
 	return &ledger.Job{
-		Accounts: locks, Requests: []string{act.ID}, SpendID: act.SpendID, Rules: k.list,
+		Accounts: locks, Requests: []string{act.ID}, SpendID: act.SpendID, Rules: rules,
 		Run: func(snap ledger.Snapshot) (*ledger.Changes, error) {
 			t := &attempt{group: group{decider: d, snap: snap, known: k}, act: act, named: keys}
 			return t.run(out)

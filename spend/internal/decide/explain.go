@@ -140,6 +140,13 @@ func (x *explaining) find(ctx context.Context, d *Decider) error {
 	}
 }
 
+// entriesPage is a page of the entries of an account.
+type entriesPage struct {
+	account *account
+	entries []ledger.Entry
+	through ledger.Place
+}
+
 // page reads the account and a page of its entries.
 func (x *explaining) page(
 	ctx context.Context, d *Decider, read func(ledger.Snapshot, *account) ([]ledger.Entry, ledger.Place, error),

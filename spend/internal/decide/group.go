@@ -1,6 +1,7 @@
 package decide
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -56,14 +57,21 @@ func (g *group) load(keys []string, plan *string) error {
 		g.accounts = append(g.accounts, a)
 		g.now = max(g.now, a.time)
 	}
+	var begin many
 	for _, a := range g.accounts {
 		if err := a.use(g.decider.counts); err != nil {
 			return err
 		}
-		if err := a.advance(max(g.clock, a.time), true); err != nil {
+		switch err := a.advance(max(g.clock, a.time), true); {
+		case errors.Is(err, figures.ErrMany):
+			begin = append(begin, uncounted{a.key, a.plan})
+		case err != nil:
 			return err
 		}
 		a.leak()
+	}
+	if begin != nil {
+		return begin
 	}
 	g.note()
 	return nil

@@ -35,9 +35,14 @@ func (d *Decider) again(ctx context.Context, keys []string, n int, err error) ([
 		_, err := d.Find(ctx, lacks.budget)
 		return keys, err
 	}
-	var begins *many
+	var begins many
 	if errors.As(err, &begins) && n < attempts {
-		return keys, counter{d}.count(ctx, *begins, nil)
+		for _, of := range begins {
+			if err := (counter{d}).count(ctx, of, nil); err != nil {
+				return nil, err
+			}
+		}
+		return keys, nil
 	}
 	if lacks != nil || begins != nil {
 		return nil, fmt.Errorf("spend: %w: the rules of the accounts of the request change again and again; send it again", store.ErrUnavailable)

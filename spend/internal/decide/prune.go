@@ -176,7 +176,7 @@ func (a *account) expiresAt() int64 {
 // accounts.
 func (p *pruning) job(key string, most int, out *prunedAccount) *ledger.Job {
 	k := p.Rules.known()
-	return &ledger.Job{Accounts: []string{key}, Rules: k.list, Run: func(snap ledger.Snapshot) (*ledger.Changes, error) {
+	return &ledger.Job{Accounts: []string{key}, Rules: k.of(key), Run: func(snap ledger.Snapshot) (*ledger.Changes, error) {
 		defer p.pace.Worked(time.Now())
 		a, err := p.bare(&group{decider: p.Decider, snap: snap, known: k}, key, max(1, most/8))
 		if err != nil {

@@ -77,6 +77,18 @@ type known struct {
 	list    []ledger.Known
 }
 
+// of returns the rules of the budgets of accounts: a job reads those of no other.
+func (k *known) of(keys ...string) (list []ledger.Known) {
+	for _, key := range keys {
+		name := budgetOf(key)
+		b, found := k.budgets[name]
+		if found && !slices.ContainsFunc(list, func(has ledger.Known) bool { return has.Budget == name }) {
+			list = append(list, ledger.Known{Budget: name, Digest: b.digest})
+		}
+	}
+	return list
+}
+
 func (r *Rulebook) known() *known {
 	if k := r.newest.Load(); k != nil {
 		return k

@@ -146,7 +146,7 @@ func (p *proof) step(ctx context.Context, ids []string, holds bool) (*sight, err
 func (p *proof) look(ctx context.Context, ids []string, holds bool) (*sight, error) {
 	out, at := new(sight), p.at.Position
 	k := p.Rules.known()
-	job := &ledger.Job{Accounts: []string{p.key}, Requests: ids, Rules: k.list, Run: func(snap ledger.Snapshot) (_ *ledger.Changes, err error) {
+	job := &ledger.Job{Accounts: []string{p.key}, Requests: ids, Rules: k.of(p.key), Run: func(snap ledger.Snapshot) (_ *ledger.Changes, err error) {
 		*out = sight{now: snap.Now(), requests: make(map[string]*ledger.Request, len(ids))}
 		g := &group{decider: p.Decider, snap: snap, known: k}
 		budget, err := g.newestOf(p.key)

@@ -14,7 +14,7 @@ import (
 func (d *Decider) view(ctx context.Context, keys []string, tags map[string]string, f func(*group) error) error {
 	for n := 1; ; n++ {
 		about, k := keys, d.Rules.known()
-		err := d.Ledger.View(ctx, &ledger.Job{Accounts: about, Rules: k.list, Run: func(snap ledger.Snapshot) (*ledger.Changes, error) {
+		err := d.Ledger.View(ctx, &ledger.Job{Accounts: about, Rules: k.of(about...), Run: func(snap ledger.Snapshot) (*ledger.Changes, error) {
 			g := &group{decider: d, snap: snap, known: k, tags: tags}
 			if err := g.load(about, nil); err != nil {
 				return nil, err

@@ -48,7 +48,7 @@ func (u *Tally) All(p Past) ([]Figure, error) {
 	}
 	ahead := make(map[string][]eviction)
 	if u.Rule.Span() == Rolls {
-		_, err := dated(p, u.edge, MaxTime, func(e *ledger.Entry) error {
+		_, err := dated(p, Horizon, u.edge, MaxTime, func(e *ledger.Entry) error {
 			one := Figure{Tally: u, value: e.Tags[u.Rule.Per]}
 			ahead[one.value] = one.gather(ahead[one.value], e, p.Time())
 			return nil

@@ -87,8 +87,11 @@ func (u *Tally) Known() bool { return u.known && u.Rule.Span() != Alone }
 // is new to the account counts its entries.
 func (u *Tally) Advance(p Past, last, now int64) error {
 	if !u.known {
+		if u.Rule.Counts() && p.Seq() > MostBegun {
+			return ErrMany
+		}
 		u.known = true
-		return u.begin(p, now, MostBegun)
+		return u.begin(p, now)
 	}
 	u.expire(now)
 	switch u.Rule.Span() {
@@ -108,24 +111,18 @@ func (u *Tally) Advance(p Past, last, now int64) error {
 // [Tally.Open] and [Tally.Add] then, while others decide.
 var ErrMany = errors.New("spend: a rule has many entries to count")
 
-// MostBegun is how many entries a decision counts for a rule that is new to its account. Tests
-// change it.
-var MostBegun = 1024
+// MostBegun is the number of entries up to which an account lets a decision count them for a new
+// rule: they are read at once, and others of the same transaction wait for that. Tests change it.
+var MostBegun int64 = 2 * Horizon
 
-// begin counts the ledger's entries for a rule that is new to the account, at most so many. It
-// counts no credit: the entries of a window do not tell for which units earlier credits have paid.
-func (u *Tally) begin(p Past, now int64, most int) error {
+// begin counts the ledger's entries for a rule that is new to the account. It counts no credit: the
+// entries of a window do not tell for which units earlier credits have paid.
+func (u *Tally) begin(p Past, now int64) error {
 	after, counts := u.Open(p, now)
 	if !counts || p.Seq() == 0 {
 		return nil
 	}
-	n := 0
-	_, err := dated(p, after, MaxTime, func(e *ledger.Entry) error {
-		if n++; n > most {
-			return ErrMany
-		}
-		return u.Add(e, now)
-	})
+	_, err := dated(p, 2*Horizon, after, MaxTime, func(e *ledger.Entry) error { return u.Add(e, now) })
 	u.Ready(p)
 	return err
 }
@@ -167,12 +164,19 @@ func (u *Tally) Ready(p Past) {
 	}
 }
 
+// Clone returns a copy.
+func (u *Tally) Clone() *Tally {
+	c := *u
+	c.all, c.ground = u.all.clone(), u.ground.clone()
+	return &c
+}
+
 // For returns a copy with a rule that is new to an account, which counts none of the credits so
 // far.
 func (u *Tally) For(r *Rule, p Past) *Tally {
-	c := *u
-	c.Rule, c.begun, c.all, c.ground = r, p.Seq(), u.all.clone(), u.ground.clone()
-	return &c
+	c := u.Clone()
+	c.Rule, c.begun = r, p.Seq()
+	return c
 }
 
 // slide moves the edge of a window to its place at now.
@@ -190,7 +194,7 @@ func (u *Tally) slide(p Past, last, now int64) error {
 	if from >= edge {
 		return nil
 	}
-	through, err := dated(p, from, edge, func(e *ledger.Entry) error {
+	through, err := dated(p, Horizon, from, edge, func(e *ledger.Entry) error {
 		return u.sum(e, -1, now)
 	})
 	u.quiet = through
@@ -212,7 +216,7 @@ func (u *Tally) turn(p Past, last, now int64) error {
 		u.end = 0
 	}
 	u.all = all{}
-	return u.begin(p, now, Unlimited)
+	return u.begin(p, now)
 }
 
 // Watch returns the range of dates that the next decision will read, if there is one: it moves with
@@ -347,7 +351,7 @@ func (u *Tally) rebase() {
 func (u *Tally) Mend(p Past, now, top int64) error {
 	if u.Rule.Windowed() {
 		u.all, u.end = all{}, 0
-		return u.begin(p, now, Unlimited)
+		return u.begin(p, now)
 	}
 	if u.ground == nil {
 		return nil
@@ -371,7 +375,7 @@ func (u *Tally) Mend(p Past, now, top int64) error {
 	return nil
 }
 
-// A read of entries begins with a page of Horizon, and goes on with greater ones.
+// A read of entries begins with a page of about Horizon, and goes on with greater ones.
 const (
 	Horizon = 32
 	maxPage = 1 << 14
@@ -381,10 +385,11 @@ const (
 const Unlimited = math.MaxInt
 
 // dated calls each for the entries dated after one time and up to another, in the order of their
-// dates. No other entry is dated up to through, which is not before upto.
-func dated(p Past, after, upto int64, each func(*ledger.Entry) error) (through int64, err error) {
+// dates. It begins with a page of limit. No other entry is dated up to through, which is not before
+// upto.
+func dated(p Past, limit int, after, upto int64, each func(*ledger.Entry) error) (through int64, err error) {
 	place := ledger.EndOf(after)
-	for limit := Horizon; place.Compare(ledger.EndOf(upto)) < 0; limit = min(2*limit, maxPage) {
+	for ; place.Compare(ledger.EndOf(upto)) < 0; limit = min(2*limit, maxPage) {
 		entries, to, err := p.Page(place, upto, limit)
 		if err != nil {
 			return after, err
