@@ -10,6 +10,7 @@ import (
 
 	"github.com/brimgo/brim/internal/boltfile"
 	"github.com/brimgo/brim/internal/boltrecord"
+	"github.com/brimgo/brim/internal/fsinfo"
 	"github.com/brimgo/brim/internal/kv"
 	"github.com/brimgo/brim/internal/trial"
 	"github.com/brimgo/brim/store"
@@ -85,28 +86,28 @@ const seeVerify = `"brim verify" names them; "brim reset KEY" empties a damaged 
 
 // disk looks at the file system of a file.
 func (f *findings) disk(path string) error {
-	disk, size, err := boltfile.DiskOf(path)
+	on, size, err := fsinfo.Of(path)
 	switch {
 	case errors.Is(err, errors.ErrUnsupported):
 		f.add(store.Unchecked, "file system", "this system does not tell the kind of a file system",
 			"see that the file is on a local disk with room for a second copy")
 		return nil
 	case err != nil:
-		return err
-	case disk.Volatile:
-		f.add(store.Broken, "file system", fmt.Sprintf("the file is on %s: a restart of the machine loses it", disk.Name),
+		return boltfile.FileError(err)
+	case on.Volatile:
+		f.add(store.Broken, "file system", fmt.Sprintf("the file is on %s: a restart of the machine loses it", on.Name),
 			"move the file to a disk")
-	case disk.Network:
+	case on.Network:
 		f.add(store.Warning, "file system", fmt.Sprintf("the file is on %s: its locks and syncs may not hold, and then two "+
-			"processes share the file, or acknowledged fills are lost", disk.Name), "move the file to a local disk, or take package postgres")
+			"processes share the file, or acknowledged fills are lost", on.Name), "move the file to a local disk, or take package postgres")
 	}
 	switch {
-	case disk.Free < noSpace:
-		f.add(store.Broken, "free space", fmt.Sprintf("%d KiB are free: a fill cannot be written", disk.Free>>10),
+	case on.Free < noSpace:
+		f.add(store.Broken, "free space", fmt.Sprintf("%d KiB are free: a fill cannot be written", on.Free>>10),
 			"make room, or move the file to a larger disk")
-	case disk.Free < max(size, minFree):
+	case on.Free < max(size, minFree):
 		f.add(store.Warning, "free space", fmt.Sprintf("%d MiB are free: the file cannot grow, or brim compact cannot make its copy",
-			disk.Free>>20), "make room, or move the file to a larger disk")
+			on.Free>>20), "make room, or move the file to a larger disk")
 	}
 	return nil
 }

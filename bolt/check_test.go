@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/brimgo/brim/internal/boltfile"
+	"github.com/brimgo/brim/internal/fsinfo"
 	"github.com/brimgo/brim/store"
 )
 
@@ -33,7 +33,7 @@ func TestCheck(t *testing.T) {
 	holder := openAt(t, held, nil)
 	defer closeStore(t, holder)
 
-	disk, _, err := boltfile.DiskOf(path)
+	on, _, err := fsinfo.Of(path)
 	if err != nil && !errors.Is(err, errors.ErrUnsupported) {
 		t.Fatal(err)
 	}
@@ -49,7 +49,7 @@ func TestCheck(t *testing.T) {
 	if runtime.GOOS == "linux" {
 		// A file with a hole that is larger than the free space has no room for its copy.
 		large := at(t.TempDir(), "large.db", sound)
-		must(t, os.Truncate(large, disk.Free+1<<40))
+		must(t, os.Truncate(large, on.Free+1<<40))
 		cases = append(cases, struct{ name, path, want string }{"no room", large, "warning free space"})
 		if dir, err := os.MkdirTemp("/dev/shm", "brim-"); err == nil { // a tmpfs on every common Linux
 			defer os.RemoveAll(dir)
@@ -69,7 +69,7 @@ func TestCheck(t *testing.T) {
 			}
 			s := fmt.Sprint(f.Severity, " ", f.Subject)
 			// The directory for tests may be a tmpfs itself. Then each file in it has this finding.
-			if s != "unchecked file system" && (s != "broken file system" || !disk.Volatile || s == c.want) {
+			if s != "unchecked file system" && (s != "broken file system" || !on.Volatile || s == c.want) {
 				got = append(got, s)
 			}
 		}

@@ -48,7 +48,7 @@ func (s *Snapshot) Backup(ctx context.Context, w io.Writer, finish func(tx *bbol
 	path := s.f.path
 	file, temp, err := newTemp(s.f.fs, path, 0o600)
 	if err != nil {
-		return 0, fileError(hideTemp(err, temp, path))
+		return 0, FileError(hideTemp(err, temp, path))
 	}
 	var db *bbolt.DB
 	defer func() {
@@ -93,7 +93,7 @@ func (s *Snapshot) copyTo(ctx context.Context, file vfs.File, db *bbolt.DB, fini
 		return db.Update(func(*bbolt.Tx) error { return nil })
 	})
 	if err != nil {
-		return fileError(err)
+		return FileError(err)
 	}
 	var c Verifier
 	err = verifyAll(ctx, file, &c)
@@ -136,7 +136,7 @@ func (c *contextReader) Read(p []byte) (int, error) {
 // path, the error is [ErrExists].
 func WriteNew(ctx context.Context, path string, write func(file vfs.File) error) (values map[string]uint64, err error) {
 	if path, err = filepath.Abs(path); err != nil {
-		return nil, fileError(err)
+		return nil, FileError(err)
 	}
 	if _, err := os.Lstat(path); err == nil {
 		return nil, Misconfigured(ErrExists.Error(), ErrExists)
@@ -144,21 +144,21 @@ func WriteNew(ctx context.Context, path string, write func(file vfs.File) error)
 	fsys := vfs.Default
 	file, temp, err := newTemp(fsys, path, 0o600)
 	if err != nil {
-		return nil, fileError(hideTemp(err, temp, path))
+		return nil, FileError(hideTemp(err, temp, path))
 	}
 	defer func() {
 		// It was synced. It is closed first, since Windows removes no file that is open. An Open
 		// that comes between the two finds it unlocked, and removes the temporary name as well.
 		_ = file.Close()
 		if rerr := fsys.Remove(temp); rerr != nil && err == nil && !errors.Is(rerr, fs.ErrNotExist) {
-			err = fileError(hideTemp(rerr, temp, path))
+			err = FileError(hideTemp(rerr, temp, path))
 		}
 	}()
 	if err := write(file); err != nil {
-		return nil, fileError(hideTemp(err, temp, path))
+		return nil, FileError(hideTemp(err, temp, path))
 	}
 	if err := file.Sync(); err != nil {
-		return nil, fileError(hideTemp(err, temp, path))
+		return nil, FileError(hideTemp(err, temp, path))
 	}
 	var c Verifier
 	if err := verifyAll(ctx, file, &c); err != nil {
@@ -168,10 +168,10 @@ func WriteNew(ctx context.Context, path string, write func(file vfs.File) error)
 		if errors.Is(err, fs.ErrExist) {
 			err = Misconfigured(ErrExists.Error(), ErrExists)
 		}
-		return nil, fileError(hideTemp(err, temp, path))
+		return nil, FileError(hideTemp(err, temp, path))
 	}
 	if err := fsys.SyncDir(filepath.Dir(path)); err != nil {
-		return nil, fileError(err)
+		return nil, FileError(err)
 	}
 	return c.Values(), nil
 }

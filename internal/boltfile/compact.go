@@ -40,11 +40,11 @@ func (f *File) Compact(ctx context.Context) (before, after int64, err error) {
 	}
 	old, err := f.file.Stat()
 	if err != nil {
-		return 0, 0, fileError(err)
+		return 0, 0, FileError(err)
 	}
 	file, temp, err := newTemp(f.fs, f.path, 0o600)
 	if err != nil {
-		return 0, 0, fileError(hideTemp(err, temp, f.path))
+		return 0, 0, FileError(hideTemp(err, temp, f.path))
 	}
 	db, err := f.copyTo(ctx, file, old)
 	if err != nil {
@@ -57,7 +57,7 @@ func (f *File) Compact(ctx context.Context) (before, after int64, err error) {
 	}
 	info, err := file.Stat()
 	if err != nil {
-		return 0, 0, fileError(err)
+		return 0, 0, FileError(err)
 	}
 	f.options.Logger.Info("bolt: compacted", "bytes_before", old.Size(), "bytes_after", info.Size())
 	return old.Size(), info.Size(), nil
@@ -73,7 +73,7 @@ func (f *File) copyTo(ctx context.Context, file vfs.File, old os.FileInfo) (db *
 	}()
 	// An operator who compacts as root must not lock out the program that owns the file.
 	if err := resemble(file, old); err != nil {
-		return nil, fileError(err)
+		return nil, FileError(err)
 	}
 	if db, err = openBolt(f.fs, file, 0, mapSize); err != nil {
 		return nil, err
@@ -208,7 +208,7 @@ func (f *File) swap(temp string) error {
 		return Misconfigured(fmt.Sprintf("another file took the path while it was compacted; it is at %s now", temp), err)
 	}
 	if err != nil {
-		return fileError(hideTemp(err, temp, f.path))
+		return FileError(hideTemp(err, temp, f.path))
 	}
 	return nil
 }

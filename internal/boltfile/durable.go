@@ -37,7 +37,7 @@ func (f *File) MakeDurable() error {
 		err = file.Sync()
 	}
 	if err != nil {
-		return fileError(err)
+		return FileError(err)
 	}
 	return nil
 }
@@ -61,7 +61,7 @@ func rewriteMeta(file vfs.File, wanted func(meta) bool) (rewritten bool, err err
 		return false, readError(err)
 	}
 	if _, err := file.WriteAt(page, offset); err != nil {
-		return false, fileError(err)
+		return false, FileError(err)
 	}
 	return true, nil
 }

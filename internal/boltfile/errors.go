@@ -93,8 +93,8 @@ func WithRemedy(err error, remedy string) error {
 // ErrExists is the error of [WriteNew] if there is a file at its path.
 var ErrExists = errors.New("there is a file of that name; give a new one")
 
-// fileError turns an error about the file into one of a class of package store that tells the remedy.
-func fileError(err error) error {
+// FileError turns an error about the file into one of a class of package store that tells the remedy.
+func FileError(err error) error {
 	msg := err.Error()
 	switch {
 	case classed(err):
@@ -131,6 +131,10 @@ func Recover(err *error) {
 		*err = panicError{Damagef("reading or writing a page failed: %v", p)}
 	}
 }
+
+// Locked reports whether an error means that another process, or another store of this one, has
+// the file open.
+func Locked(err error) bool { return errors.Is(err, errLocked) }
 
 // guard calls fn, which calls bbolt, and returns its panic or memory fault as an error.
 func guard(fn func() error) (err error) {

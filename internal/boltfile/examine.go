@@ -28,11 +28,11 @@ type Report struct {
 func Examine(ctx context.Context, path string, lockTimeout time.Duration, check Check) (damage, err error) {
 	file, err := vfs.OS{}.OpenFile(path, os.O_RDONLY, 0)
 	if err != nil {
-		return nil, fileError(err)
+		return nil, FileError(err)
 	}
 	defer func() { _ = file.Close() }()
 	if _, err := lockRegular(file, time.Now().Add(lockTimeout), lockTimeout); err != nil {
-		return nil, fileError(err)
+		return nil, FileError(err)
 	}
 	err = verifyAll(ctx, file, check)
 	if errors.Is(err, store.ErrCorrupt) {

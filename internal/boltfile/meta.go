@@ -90,7 +90,7 @@ func readMeta(r io.ReaderAt, size int64) (newest meta, err error) {
 func metaOf(file vfs.File) (meta, error) {
 	info, err := file.Stat()
 	if err != nil {
-		return meta{}, fileError(err)
+		return meta{}, FileError(err)
 	}
 	return readMeta(file, info.Size())
 }
@@ -124,5 +124,5 @@ func readError(err error) error {
 	if err == io.EOF || err == io.ErrUnexpectedEOF {
 		return Damagef("it is cut short")
 	}
-	return fileError(err)
+	return FileError(err)
 }

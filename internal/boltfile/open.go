@@ -29,7 +29,7 @@ const (
 func Open(path string, l Layout, o Options) (*File, error) {
 	given, err := filepath.Abs(path) // the program may change its directory later
 	if err != nil {
-		return nil, fileError(err)
+		return nil, FileError(err)
 	}
 	f := &File{options: o, layout: l, fs: o.FS, owned: true, given: given, writer: make(chan struct{}, 1)}
 	if f.fs == nil {
@@ -58,7 +58,7 @@ func (f *File) openFile() error {
 			return Misconfigured("it disappeared again; is it a symbolic link to nowhere?", err)
 		}
 		if err := create(f.fs, f.given, f.layout, f.options.FileMode); err != nil {
-			return fileError(err)
+			return FileError(err)
 		}
 	}
 }
@@ -70,14 +70,14 @@ func (f *File) openExisting() error {
 	for {
 		path, err := filepath.EvalSymlinks(f.given)
 		if err != nil {
-			return fileError(err)
+			return FileError(err)
 		}
 		if Mounted(path) {
 			return errMounted
 		}
 		file, err := f.fs.OpenFile(path, os.O_RDWR, 0)
 		if err != nil {
-			return fileError(err)
+			return FileError(err)
 		}
 		info, err := lockRegular(file, deadline, f.options.LockTimeout)
 		var now fs.FileInfo
@@ -90,7 +90,7 @@ func (f *File) openExisting() error {
 		}
 		_ = file.Close()
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return fileError(err)
+			return FileError(err)
 		}
 	}
 }
@@ -159,11 +159,11 @@ func (f *File) makeDurable() error {
 		return err
 	}
 	if err := f.file.Sync(); err != nil {
-		return fileError(err)
+		return FileError(err)
 	}
 	// The name is not this program's if it may not read the directory.
 	if err := f.fs.SyncDir(filepath.Dir(f.path)); err != nil && !errors.Is(err, fs.ErrPermission) {
-		return fileError(err)
+		return FileError(err)
 	}
 	return f.verifyFile()
 }

@@ -58,7 +58,7 @@ func TestFileError(t *testing.T) {
 		{Damagef("a page is torn"), store.ErrCorrupt, "torn"},
 		{Failed("not written", Damagef("a page is torn")), store.ErrCorrupt, "not written"},
 	} {
-		got := fileError(c.err)
+		got := FileError(c.err)
 		for _, class := range []error{store.ErrUnavailable, store.ErrMisconfigured, store.ErrCorrupt} {
 			if errors.Is(got, class) != (class == c.class) {
 				t.Errorf("%q: %v, want %v alone", c.says, got, c.class)
@@ -68,7 +68,7 @@ func TestFileError(t *testing.T) {
 		if !strings.Contains(got.Error(), c.says) {
 			t.Errorf("error %q does not say %q", got, c.says)
 		}
-		if again := fileError(got); again != got {
+		if again := FileError(got); again != got {
 			t.Errorf("an explained error became %v", again)
 		}
 	}

@@ -122,7 +122,7 @@ func TestErrorsNameThePath(t *testing.T) {
 		if err.Error() != c.want || !errors.Is(err, syscall.ENOSPC) {
 			t.Errorf("error %q, want %q", err, c.want)
 		}
-		is(t, c.want, fileError(err), store.ErrUnavailable)
+		is(t, c.want, FileError(err), store.ErrUnavailable)
 	}
 	f := openTemp(t)
 	mustUpdate(t, f, put("other", 1))

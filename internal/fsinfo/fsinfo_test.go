@@ -1,4 +1,4 @@
-package boltfile
+package fsinfo
 
 import (
 	"math"

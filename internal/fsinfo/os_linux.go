@@ -1,4 +1,4 @@
-package boltfile
+package fsinfo
 
 import (
 	"os"
@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-func diskOf(path string) (Disk, error) {
+func of(path string) (Disk, error) {
 	var is unix.Statfs_t
 	if err := unix.Statfs(path, &is); err != nil {
 		return Disk{}, &os.PathError{Op: "statfs", Path: path, Err: err}

@@ -1,7 +1,7 @@
-package boltfile
+// Package fsinfo tells about the file system that a file is on.
+package fsinfo
 
 import (
-	"errors"
 	"math"
 	"os"
 )
@@ -19,23 +19,16 @@ type Disk struct {
 	Free int64
 }
 
-// DiskOf returns the file system of the file at path, and the size of the file in bytes. On a
+// Of returns the file system of the file at path, and the size of the file in bytes. On a
 // system that does not tell, the error is [errors.ErrUnsupported] and the size is right.
-func DiskOf(path string) (disk Disk, size int64, err error) {
+func Of(path string) (disk Disk, size int64, err error) {
 	info, err := os.Stat(path)
 	if err != nil {
-		return Disk{}, 0, fileError(err)
+		return Disk{}, 0, err
 	}
-	disk, err = diskOf(path)
-	if err != nil && !errors.Is(err, errors.ErrUnsupported) {
-		err = fileError(err)
-	}
+	disk, err = of(path)
 	return disk, info.Size(), err
 }
-
-// Locked reports whether an error means that another process, or another store of this one, has
-// the file open.
-func Locked(err error) bool { return errors.Is(err, errLocked) }
 
 // kinds are the file systems whose locks, syncs or content do not last, by their numbers, as
 // statfs(2) of Linux lists them. FUSE may be anything.
