@@ -1,0 +1,96 @@
+// Package drivertest tests packages sqlite and sqliteledger over one driver. A binary has one copy of
+// SQLite, as the programs of users do.
+package drivertest
+
+import (
+	"context"
+	"database/sql"
+	"net/url"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/brimgo/brim/sqlite"
+)
+
+// Driver opens databases with one driver.
+type Driver struct {
+	// Name is that of database/sql.
+	Name string
+	// Pragmas returns the parameters of a data source that set pragmas on each connection.
+	Pragmas func(busy, synchronous string) string
+}
+
+// open opens a database in WAL mode.
+func (d Driver) open(t testing.TB, path, busy, synchronous string) *sql.DB {
+	t.Helper()
+	name := (&url.URL{Scheme: "file", OmitHost: true, Path: path, RawQuery: d.Pragmas(busy, synchronous)}).String()
+	db, err := sql.Open(d.Name, name)
+	must(t, err)
+	t.Cleanup(func() { _ = db.Close() })
+	_, err = db.Exec("PRAGMA journal_mode = WAL")
+	must(t, err)
+	return db
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// opened is a store with its database.
+type opened struct {
+	*sqlite.Store
+	db   *sql.DB
+	path string
+}
+
+// harness opens stores that do not wait for the disk, unless full is set.
+type harness struct {
+	Driver
+	full bool // synchronous is FULL
+	one  bool // the pool has one connection
+}
+
+func (h harness) database(t testing.TB, path string) *sql.DB {
+	t.Helper()
+	synchronous := "OFF"
+	if h.full {
+		synchronous = "FULL"
+	}
+	db := h.open(t, path, "5000", synchronous)
+	if h.one {
+		db.SetMaxOpenConns(1)
+	}
+	return db
+}
+
+func (h harness) over(t testing.TB, db *sql.DB, path string, clock func() time.Time) opened {
+	t.Helper()
+	s, err := sqlite.New(context.Background(), db, &sqlite.Options{Clock: clock, Relaxed: !h.full, PruneEvery: -1})
+	must(t, err)
+	return opened{s, db, path}
+}
+
+// store opens a store in a new database.
+func (h harness) store(t testing.TB, clock func() time.Time) opened {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "app.db")
+	return h.over(t, h.database(t, path), path, clock)
+}
+
+// Run runs all tests.
+func Run(t *testing.T, d Driver) {
+	for _, test := range []struct {
+		name string
+		run  func(*testing.T, Driver)
+	}{
+		{"conformance", conformance},
+		{"conformance with a pool of one", conformanceOfOne},
+		{"conformance in transactions", conformanceWith},
+	} {
+		t.Run(test.name, func(t *testing.T) { test.run(t, d) })
+	}
+}

@@ -1,0 +1,16 @@
+// Package modernc tests package sqlite over modernc.org/sqlite.
+package modernc
+
+import (
+	"testing"
+
+	_ "modernc.org/sqlite"
+
+	"github.com/brimgo/brim/sqlite/drivers/drivertest"
+)
+
+func TestDriver(t *testing.T) {
+	drivertest.Run(t, drivertest.Driver{Name: "sqlite", Pragmas: func(busy, synchronous string) string {
+		return "_pragma=busy_timeout(" + busy + ")&_pragma=synchronous(" + synchronous + ")"
+	}})
+}

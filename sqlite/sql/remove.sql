@@ -1,0 +1,2 @@
+-- Removes a bucket.
+DELETE FROM main."{{prefix}}buckets" WHERE key = ?1
