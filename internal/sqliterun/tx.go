@@ -267,3 +267,13 @@ func (r *Runner) Within(ctx context.Context, tx *sql.Tx, writes bool, fn func(ct
 	}
 	return Explain(fn(ctx))
 }
+
+// Snapshot runs fn in a transaction that reads one state of the database.
+func (r *Runner) Snapshot(ctx context.Context, fn func(tx *sql.Tx) error) error {
+	tx, err := r.db.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback() }()
+	return fn(tx)
+}

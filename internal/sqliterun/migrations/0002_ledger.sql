@@ -12,6 +12,9 @@ CREATE TABLE IF NOT EXISTS main."{{prefix}}accounts" (
     state  BLOB
 ) STRICT;
 
+-- Prune finds the accounts of a budget that are due.
+CREATE INDEX IF NOT EXISTS main."{{prefix}}accounts_due" ON "{{prefix}}accounts" (substr(key, 1, instr(key, '/')), due) WHERE due <> 0;
+
 -- The entries. Rows are inserted and never updated. Only those are deleted that no rule needs any more.
 -- A column is null where it repeats another one; the view {{prefix}}ledger shows all columns with their
 -- values.
@@ -65,6 +68,7 @@ CREATE TABLE IF NOT EXISTS main."{{prefix}}holds" (
     spend   TEXT    NOT NULL, -- ID of the request that began the spend
     PRIMARY KEY (account, expires, spend)
 ) STRICT, WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS main."{{prefix}}holds_spend" ON "{{prefix}}holds" (spend);
 
 -- The rules of budgets, in revisions. Rows are inserted, and never updated or deleted. Those with the
 -- highest seq are in force.

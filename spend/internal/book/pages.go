@@ -62,3 +62,45 @@ func (p Pages) Get(account string, after ledger.Place, upto int64, limit int) (l
 	}
 	return k.list, k.through, true
 }
+
+// Listing gathers a page of an account's entries from two lists: all entries in the order of their
+// numbers, and the corrections in the order of their places. Both begin after one place and end at one
+// date. Entries that correct are in the first list, too, so that whoever reads it looks at no more
+// entries than it returns.
+type Listing struct {
+	list    []ledger.Entry
+	through ledger.Place // up to which both lists have all entries
+	most    int
+	rows    [2]int // of each list
+	last    [2]ledger.Place
+}
+
+// NewListing returns a Listing of the entries up to a date. Each list has at most that many entries. The
+// last of a full one only tells where it goes on.
+func NewListing(upto int64, most int) *Listing {
+	return &Listing{through: ledger.EndOf(upto), most: most}
+}
+
+// Add adds the next entry of a list, which is the one of the corrections or the other.
+func (l *Listing) Add(e ledger.Entry, corrections bool) {
+	part, place := 0, ledger.Place{Dated: e.At, Seq: e.Seq}
+	if corrections {
+		part, place = 1, e.Place()
+	}
+	if l.rows[part]++; l.rows[part] == l.most {
+		if stop := Through(l.last[part], place); stop.Compare(l.through) < 0 {
+			l.through = stop
+		}
+	}
+	l.last[part] = place
+	if corrections == (e.Part != e.Seq) {
+		l.list = append(l.list, e)
+	}
+}
+
+// Page returns the entries in the order of their places, and the place up to which they are all.
+func (l *Listing) Page() ([]ledger.Entry, ledger.Place) {
+	list := slices.DeleteFunc(l.list, func(e ledger.Entry) bool { return e.Place().Compare(l.through) > 0 })
+	Sort(list)
+	return list, l.through
+}

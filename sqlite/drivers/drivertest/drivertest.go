@@ -90,6 +90,8 @@ func Run(t *testing.T, d Driver) {
 		{"conformance", conformance},
 		{"conformance with a pool of one", conformanceOfOne},
 		{"conformance in transactions", conformanceWith},
+		{"ledger", ledgerConformance},
+		{"random requests", ledgerRandom},
 	} {
 		t.Run(test.name, func(t *testing.T) { test.run(t, d) })
 	}

@@ -1,0 +1,5 @@
+-- Entries of the account ?1 after the place (?2, ?3) by time, also those that correct, and up to ?4: at most ?5.
+SELECT e.at, e.seq, coalesce(e.dated, e.at), coalesce(e.part, e.seq), e.kind, e.id, coalesce(e.spend, e.id), e.currency, e.amount,
+    coalesce(e.spend_amount, e.amount), e.asked, e.least, e.ttl, e.used, e.held, e.spends, e.expires, e.pending, e.becomes,
+    e.tags, e.refused, e.credited
+FROM main."{{prefix}}entries" AS e WHERE e.account = ?1 AND (e.at, e.seq) > (?2, ?3) AND e.at <= ?4 ORDER BY e.at, e.seq LIMIT ?5

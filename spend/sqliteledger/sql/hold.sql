@@ -1,0 +1,2 @@
+-- Opens holds.
+INSERT INTO main."{{prefix}}holds" (account, expires, spend) VALUES (?, ?, ?)

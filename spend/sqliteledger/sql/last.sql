@@ -1,0 +1,2 @@
+-- The largest id of an account.
+SELECT coalesce(max(id), 0) FROM main."{{prefix}}accounts"

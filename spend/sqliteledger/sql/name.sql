@@ -1,0 +1,2 @@
+-- The key of an account.
+SELECT key FROM main."{{prefix}}accounts" WHERE id = ?1

@@ -1,0 +1,2 @@
+-- Gives an account another key.
+UPDATE main."{{prefix}}accounts" SET key = ?2 WHERE id = ?1
