@@ -252,7 +252,7 @@ func (r *rows) scanWatched(row pgx.Rows) error {
 		place   int32
 		after   int64
 	}
-	read := make(map[window]*listing)
+	read := make(map[window]*book.Listing)
 	for row.Next() {
 		var of window
 		var line listed
@@ -260,14 +260,14 @@ func (r *rows) scanWatched(row pgx.Rows) error {
 			return err
 		}
 		if read[of] == nil {
-			read[of] = &listing{through: ledger.EndOf(math.MaxInt64)}
+			read[of] = book.NewListing(math.MaxInt64, readAhead+1)
 		}
-		if err := read[of].add(&line, of.account, readAhead+1); err != nil {
+		if err := line.addTo(read[of], of.account); err != nil {
 			return err
 		}
 	}
 	for of, l := range read {
-		list, through := l.page()
+		list, through := l.Page()
 		r.pages.Keep(of.account, ledger.EndOf(of.after), list, through, 0)
 	}
 	return row.Err()
@@ -282,41 +282,11 @@ type listed struct {
 
 func (l *listed) fields() []any { return append([]any{&l.corrects}, l.entryRow.fields()...) }
 
-// listing is the entries of an account by their dates, of which a statement returns two parts. The
-// part by time also has corrections, so that the server looks at no more entries than it returns.
-type listing struct {
-	list    []ledger.Entry
-	through ledger.Place // up to which both parts have all entries
-	rows    [2]int       // of each part
-	last    [2]ledger.Place
-}
-
-// add adds an entry of a part, of which the statement returns that many rows at most. Of a full
-// part, the last row only tells where the part goes on.
-func (l *listing) add(line *listed, account string, most int) error {
-	e, err := line.entry(account)
-	if err != nil {
-		return err
+// addTo adds the entry, which is that of an account, to a listing.
+func (l *listed) addTo(page *book.Listing, account string) error {
+	e, err := l.entry(account)
+	if err == nil {
+		page.Add(e, l.corrects)
 	}
-	part, place := 0, ledger.Place{Dated: e.At, Seq: e.Seq}
-	if line.corrects {
-		part, place = 1, e.Place()
-	}
-	if l.rows[part]++; l.rows[part] == most {
-		if stop := book.Through(l.last[part], place); stop.Compare(l.through) < 0 {
-			l.through = stop
-		}
-	}
-	l.last[part] = place
-	if line.corrects == (e.Part != e.Seq) {
-		l.list = append(l.list, e)
-	}
-	return nil
-}
-
-// page returns the entries up to through in the order of their places.
-func (l *listing) page() ([]ledger.Entry, ledger.Place) {
-	list := slices.DeleteFunc(l.list, func(e ledger.Entry) bool { return e.Place().Compare(l.through) > 0 })
-	book.Sort(list)
-	return list, l.through
+	return err
 }

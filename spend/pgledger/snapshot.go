@@ -84,10 +84,10 @@ func (r *rows) Entries(
 		}
 	}
 	r.misses += len(keys)
-	pages := make(map[int64]*listing)
+	pages := make(map[int64]*book.Listing)
 	ids := slices.Sorted(maps.Keys(keys))
 	for _, id := range ids {
-		pages[id] = &listing{through: ledger.EndOf(upto)}
+		pages[id] = book.NewListing(upto, min(limit, math.MaxInt32)+1)
 	}
 	places := column(ids, func(id *int64) ledger.Place { // pruned entries may wait for the end of their partition
 		if pruned := r.accounts[keys[*id]].Pruned; pruned != 0 && pruned >= after.Dated {
@@ -105,13 +105,13 @@ func (r *rows) Entries(
 		if err := row.Scan(append([]any{&id}, line.fields()...)...); err != nil {
 			return err
 		}
-		return pages[id].add(&line, keys[id], rows)
+		return line.addTo(pages[id], keys[id])
 	})
 	if err != nil {
 		return nil, through, err
 	}
 	for id, key := range keys {
-		page, end := pages[id].page()
+		page, end := pages[id].Page()
 		if r.pages.Keep(key, after, page, end, limit); id == own {
 			list, through = page, end
 		}
