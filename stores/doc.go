@@ -7,12 +7,14 @@
 //	defer limits.Close()
 //	limiter := brim.New(limits, nil)
 //
-// It links every backend. A program that always uses the same backend imports that one instead.
+// It links every backend, but no driver of SQLite: a program that names sqlite:PATH imports one, such as
+// _ "modernc.org/sqlite". A program that always uses the same backend imports that one instead.
 //
 // # Names
 //
 //	limits.db               a bbolt file; Open creates it if it does not exist
 //	file:NAME               a bbolt file of any name; every byte after the first colon counts
+//	sqlite:PATH             a SQLite database; Open creates it if it does not exist
 //	memory:                 memory; nothing survives the process
 //	postgres://...          a PostgreSQL database, as pgx reads it; postgresql:// is the same
 //	redis://...             a Redis or Valkey, as [redis.ParseURL] reads it

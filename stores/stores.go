@@ -2,6 +2,7 @@ package stores
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -16,6 +17,7 @@ import (
 	"github.com/brimgo/brim/memory"
 	"github.com/brimgo/brim/postgres"
 	"github.com/brimgo/brim/redisstore"
+	"github.com/brimgo/brim/sqlite"
 	"github.com/brimgo/brim/store"
 )
 
@@ -31,7 +33,8 @@ type Options struct {
 	// backend. 0 means its default, and a negative interval means never.
 	PruneEvery time.Duration
 	// Lazy has Open make sure of no more than that a store in PostgreSQL can be read, for tools whose
-	// user may lack the rights to write, or that look at a standby.
+	// user may lack the rights to write, or that look at a standby. In a SQLite database that has
+	// tables of others, Open then makes none of its own.
 	Lazy bool
 	// MaxConns is the largest number of connections to a server, or to each server of a cluster; 0
 	// leaves it to the name and to the default of the client.
@@ -55,6 +58,9 @@ type Store struct {
 	// Postgres is the store in PostgreSQL, and Pool its connections. Close closes them.
 	Postgres *postgres.Store
 	Pool     *pgxpool.Pool
+	// SQLite is the store in a SQLite database, and DB the database. Close closes it.
+	SQLite *sqlite.Store
+	DB     *sql.DB
 	// Redis is the store in Redis, and Client its client. Close closes it.
 	Redis  *redisstore.Store
 	Client redis.UniversalClient
@@ -99,6 +105,8 @@ func Open(ctx context.Context, name string, o *Options) (*Store, error) {
 		err = s.openPostgres(ctx, p, o)
 	case place.Redis:
 		err = s.openRedis(p, o)
+	case place.SQLite:
+		err = s.openSQLite(ctx, p, o)
 	}
 	if err != nil {
 		return nil, err

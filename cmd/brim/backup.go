@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 
 	"github.com/spf13/cobra"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/brimgo/brim/internal/boltfile"
 	"github.com/brimgo/brim/internal/kv"
 	"github.com/brimgo/brim/internal/vfs"
+	"github.com/brimgo/brim/sqlite"
 )
 
 func (a *app) backupCommand() *cobra.Command {
@@ -22,6 +24,9 @@ func (a *app) backupCommand() *cobra.Command {
 			return err
 		}
 		err := a.with(cmd.Context(), opening{}, func(s *opened, _ *brim.Limiter) error {
+			if s.SQLite != nil {
+				return a.backupSQLite(cmd.Context(), s.SQLite, args[0])
+			}
 			return a.backup(cmd.Context(), s.file, args[0])
 		})
 		if boltfile.Locked(err) {
@@ -65,4 +70,23 @@ func (a *app) backup(ctx context.Context, s *bolt.Store, to string) error {
 		Buckets uint64 `json:"buckets"`
 		Ledger  uint64 `json:"ledger_values"`
 	}{to, size, buckets, ledger}, text)
+}
+
+// backupSQLite writes a copy of a database to a new file.
+func (a *app) backupSQLite(ctx context.Context, s *sqlite.Store, to string) error {
+	err := s.Backup(ctx, to)
+	if errors.Is(err, fs.ErrExist) {
+		return usagef("%s: %w", to, boltfile.ErrExists)
+	}
+	var is fs.FileInfo
+	if err == nil {
+		is, err = os.Stat(to)
+	}
+	if err != nil {
+		return fmt.Errorf("backup to %s: %w", to, err)
+	}
+	return a.print(struct {
+		Backup string `json:"backup"`
+		Bytes  int64  `json:"bytes"`
+	}{to, is.Size()}, fmt.Sprintf("backed up to %s: %d bytes", to, is.Size()))
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/brimgo/brim/redisstore"
 	"github.com/brimgo/brim/spend/pgledger"
 	"github.com/brimgo/brim/store"
+	"github.com/brimgo/brim/stores"
 	"github.com/brimgo/brim/ui"
 )
 
@@ -92,6 +94,13 @@ func check(ctx context.Context, p place.Place) ([]store.Finding, error) {
 		findings, err := redisstore.Check(ctx, client, &o)
 		_ = client.Close() // nothing was written
 		return findings, err
+	case place.SQLite:
+		s, err := stores.Open(ctx, p.Name(), &stores.Options{PruneEvery: -1, Lazy: true})
+		if err != nil {
+			return nil, err
+		}
+		findings, err := s.SQLite.Check(ctx)
+		return findings, errors.Join(err, s.Close())
 	}
 	return nil, nil // memory promises to keep nothing
 }

@@ -1,8 +1,8 @@
 // Command brim decides on leaky buckets from the command line, and maintains them, for shell
 // scripts, cron jobs and operators.
 //
-// The flag --store names the place of the buckets: a bbolt file, PostgreSQL, Redis or, for
-// experiments, memory. "brim help" lists the commands. "brim help COMMAND" explains a command and
+// The flag --store names the place of the buckets: a bbolt file, a SQLite database, PostgreSQL,
+// Redis or, for experiments, memory. "brim help" lists the commands. "brim help COMMAND" explains a command and
 // its exit statuses.
 package main
 
@@ -13,6 +13,7 @@ import (
 	"syscall"
 
 	"github.com/redis/go-redis/v9/logging"
+	_ "modernc.org/sqlite" // the driver of sqlite:PATH, without cgo
 )
 
 func main() {

@@ -14,6 +14,7 @@ import (
 	"github.com/brimgo/brim/internal/duration"
 	"github.com/brimgo/brim/internal/place"
 	"github.com/brimgo/brim/migrations"
+	"github.com/brimgo/brim/sqlite"
 )
 
 func (a *app) migrateCommand() *cobra.Command {
@@ -33,6 +34,9 @@ func (a *app) migrateUpCommand() *cobra.Command {
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		o.LockTimeout = wait.Std()
 		o.Logger = slog.New(slog.NewTextHandler(a.stderr, nil))
+		if done, err := a.migrateSQLite(cmd.Context(), &sqlite.Options{LockTimeout: o.LockTimeout}, true); done || err != nil {
+			return err
+		}
 		return a.migrate(cmd.Context(), &o, func(ctx context.Context, pool *pgxpool.Pool) error {
 			if err := migrations.Up(ctx, pool, &o); err != nil {
 				return err
@@ -47,6 +51,9 @@ func (a *app) migrateStatusCommand() *cobra.Command {
 	cmd := newCommand("migrate/status")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		var o migrations.Options
+		if done, err := a.migrateSQLite(cmd.Context(), nil, false); done || err != nil {
+			return err
+		}
 		return a.migrate(cmd.Context(), &o, func(ctx context.Context, pool *pgxpool.Pool) error {
 			return a.migrationStatus(ctx, pool, &o)
 		})
@@ -61,6 +68,10 @@ func (a *app) migrateSQLCommand() *cobra.Command {
 		p, err := a.place()
 		if err != nil {
 			return err
+		}
+		if p.Kind() == place.SQLite {
+			fmt.Fprint(a.stdout, sqlite.SQL(""))
+			return nil
 		}
 		o.Schema, o.Table = p.Tables()
 		text, err := migrations.SQL(&o)
@@ -113,7 +124,7 @@ func (a *app) migrate(ctx context.Context, o *migrations.Options, f func(context
 	case err != nil:
 		return err
 	case p.Kind() != place.PostgreSQL:
-		return usagef("migrations are for PostgreSQL; give --store postgres://...")
+		return usagef("migrations are for PostgreSQL and SQLite; give --store postgres://... or sqlite:PATH")
 	}
 	o.Schema, o.Table = p.Tables()
 	pool, err := p.Pool(ctx)
@@ -133,7 +144,41 @@ func (a *app) migrationStatus(ctx context.Context, pool *pgxpool.Pool, o *migrat
 	if err != nil {
 		return err
 	}
-	err = a.print(struct {
+	return a.printMigrations(st)
+}
+
+// migrateSQLite migrates the database that --store names, if up is set, and prints the status of its
+// tables. done is false for another store.
+func (a *app) migrateSQLite(ctx context.Context, o *sqlite.Options, up bool) (done bool, err error) {
+	p, err := a.place()
+	if err != nil || p.Kind() != place.SQLite {
+		return false, err
+	}
+	if !up {
+		if err := present(p); err != nil {
+			return true, err
+		}
+	}
+	db, _, err := p.Database(ctx, 0)
+	if err != nil {
+		return true, openError{err}
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	if up {
+		if err := sqlite.Migrate(ctx, db, o); err != nil {
+			return true, openError{err}
+		}
+	}
+	st, err := sqlite.CurrentStatus(ctx, db, nil)
+	if err != nil {
+		return true, openError{err}
+	}
+	return true, a.printMigrations(migrations.Status{Version: uint(st.Version), Latest: uint(st.Latest), Missing: st.Missing})
+}
+
+// printMigrations prints the status of the tables of a store.
+func (a *app) printMigrations(st migrations.Status) error {
+	err := a.print(struct {
 		Version uint     `json:"version"`
 		Latest  uint     `json:"latest"`
 		Dirty   bool     `json:"dirty"`

@@ -82,11 +82,11 @@ func (a *app) open(ctx context.Context, p place.Place, o opening) (*opened, erro
 
 // present returns an absentError if p is a file that is not there.
 func present(p place.Place) error {
-	if p.Kind() != place.File {
+	if p.Kind() != place.File && p.Kind() != place.SQLite {
 		return nil
 	}
 	_, err := os.Stat(p.Path())
-	if _, journal := os.Lstat(p.Path() + ".journal"); journal == nil {
+	if _, journal := os.Lstat(p.Path() + ".journal"); journal == nil && p.Kind() == place.File {
 		return nil // a journal without its file: the file was lost, and Open says so
 	}
 	if errors.Is(err, fs.ErrNotExist) {

@@ -9,6 +9,7 @@ import (
 	"github.com/brimgo/brim/spend/ledger"
 	"github.com/brimgo/brim/spend/memledger"
 	"github.com/brimgo/brim/spend/pgledger"
+	"github.com/brimgo/brim/spend/sqliteledger"
 	"github.com/brimgo/brim/stores"
 )
 
@@ -42,7 +43,7 @@ func (a *app) openLedger(ctx context.Context, create bool) (*openedLedger, error
 	if err != nil {
 		return nil, err
 	}
-	l, err := ledgerIn(s.Store)
+	l, err := ledgerIn(ctx, s.Store)
 	if err == nil && s.Postgres != nil {
 		_, _, err = l.Accounts(ctx, "", "", 0, 1) // missing tables must show before any work begins
 	}
@@ -55,13 +56,16 @@ func (a *app) openLedger(ctx context.Context, create bool) (*openedLedger, error
 // notInRedis is the error of a command about spends that got a store in Redis.
 func notInRedis() error {
 	return usagef("spend keeps no ledger in Redis, because a fail-over there can lose what was acknowledged; " +
-		"give a file or postgres://...")
+		"give a file, sqlite:PATH or postgres://...")
 }
 
-// ledgerIn returns the ledger in a file or in PostgreSQL.
-func ledgerIn(s *stores.Store) (ledger.Ledger, error) {
-	if s.Bolt != nil {
+// ledgerIn returns the ledger in a file, in a SQLite database or in PostgreSQL.
+func ledgerIn(ctx context.Context, s *stores.Store) (ledger.Ledger, error) {
+	switch {
+	case s.Bolt != nil:
 		return boltledger.New(s.Bolt, nil)
+	case s.SQLite != nil:
+		return sqliteledger.New(ctx, s.SQLite, nil)
 	}
 	return pgledger.New(s.Postgres, nil)
 }

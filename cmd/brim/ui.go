@@ -78,8 +78,11 @@ func (a *app) ui(ctx context.Context, listen string, act bool, budgets []string)
 		page, err := ui.New(s.Store, d.allow, &ui.Options{
 			Title: s.name, Spends: spends, Logger: slog.New(slog.NewTextHandler(a.stderr, nil)),
 			Check: func(ctx context.Context) ([]store.Finding, error) {
-				if s.file != nil {
+				switch {
+				case s.file != nil:
 					return s.file.Check(ctx)
+				case s.SQLite != nil:
+					return s.SQLite.Check(ctx)
 				}
 				return check(ctx, p)
 			},
@@ -103,7 +106,7 @@ func openBudgets(ctx context.Context, s *opened, names []string) (all []*spend.B
 	if len(names) == 0 {
 		return nil, io.NopCloser(nil), nil
 	}
-	l, err := ledgerIn(s.Store)
+	l, err := ledgerIn(ctx, s.Store)
 	if err != nil {
 		return nil, nil, openError{inFile(s.place, err)}
 	}

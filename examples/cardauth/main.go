@@ -72,6 +72,7 @@ import (
 	"github.com/brimgo/brim/spend/boltledger"
 	"github.com/brimgo/brim/spend/ledger"
 	"github.com/brimgo/brim/spend/pgledger"
+	"github.com/brimgo/brim/spend/sqliteledger"
 	"github.com/brimgo/brim/stores"
 )
 
@@ -101,7 +102,7 @@ func run(ctx context.Context, args []string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
-	l, err := ledgerIn(db)
+	l, err := ledgerIn(ctx, db)
 	if err != nil {
 		return err
 	}
@@ -145,12 +146,14 @@ func readRules(file string) (budget spend.Budget, err error) {
 }
 
 // ledgerIn returns the ledger that a store keeps beside its buckets.
-func ledgerIn(db *stores.Store) (ledger.Ledger, error) {
+func ledgerIn(ctx context.Context, db *stores.Store) (ledger.Ledger, error) {
 	switch {
 	case db.Bolt != nil:
 		return boltledger.New(db.Bolt, nil)
 	case db.Postgres != nil:
 		return pgledger.New(db.Postgres, nil)
+	case db.SQLite != nil:
+		return sqliteledger.New(ctx, db.SQLite, nil)
 	}
-	return nil, fmt.Errorf("%s keeps no ledger; name a bbolt file or a PostgreSQL", db.Name)
+	return nil, fmt.Errorf("%s keeps no ledger; name a bbolt file, a SQLite database or a PostgreSQL", db.Name)
 }

@@ -27,6 +27,7 @@ const (
 	File
 	PostgreSQL
 	Redis
+	SQLite
 )
 
 // String returns the name of the backend.
@@ -40,6 +41,8 @@ func (k Kind) String() string {
 		return "PostgreSQL"
 	case Redis:
 		return "Redis"
+	case SQLite:
+		return "SQLite"
 	}
 	return "no store"
 }
@@ -57,7 +60,7 @@ type Place struct {
 // target holds the parts of a name that only its kind has.
 type target struct {
 	given         func() string   // the whole name, which fmt cannot print
-	path          string          // of a file
+	path          string          // of a file, or of a database of SQLite
 	pool          *pgxpool.Config // of PostgreSQL
 	schema, table string
 	client        func(maxConns int) redis.UniversalClient
@@ -65,7 +68,7 @@ type target struct {
 }
 
 // names is the way out in errors.
-const names = "give a file, memory:, postgres://..., redis://..., redis+cluster://..., redis+sentinel://... " +
+const names = "give a file, sqlite:PATH, memory:, postgres://..., redis://..., redis+cluster://..., redis+sentinel://... " +
 	"or redis+unix://..."
 
 // schemes are the schemes of URLs, each with its reader.
@@ -102,6 +105,11 @@ func Parse(name string) (Place, error) {
 			return Place{}, fmt.Errorf("%w: the path after file: is missing", ErrName)
 		}
 		return Place{kind: File, shown: rest, target: &target{given: func() string { return name }, path: rest}}, nil
+	case hasColon && scheme == "sqlite":
+		if rest == "" || strings.HasPrefix(rest, "//") || strings.HasPrefix(rest, ":memory:") {
+			return Place{}, fmt.Errorf("%w: the path of a database must follow sqlite:, as in sqlite:app.db", ErrName)
+		}
+		return Place{kind: SQLite, shown: name, target: &target{given: func() string { return name }, path: rest}}, nil
 	case hasColon && isURL:
 		return parseURL(scheme, name, read)
 	case isAddress(name):
@@ -181,7 +189,7 @@ func (p Place) Name() string {
 	return p.target.given()
 }
 
-// Path returns the path of the file, or "" if the kind is not [File].
+// Path returns the path of the file, or "" if the kind is neither [File] nor [SQLite].
 func (p Place) Path() string {
 	if p.target == nil {
 		return ""

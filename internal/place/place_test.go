@@ -36,6 +36,8 @@ func TestParse(t *testing.T) {
 		{"file:postgres://u:pw@host/db", File, "postgres://u:pw@host/db"},
 		{"file:memory:", File, "memory:"},
 		{"FILE:limits.db", File, "limits.db"},
+		{"sqlite:app.db", SQLite, "app.db"},
+		{"SQLite:/var/lib/my app?.db", SQLite, "/var/lib/my app?.db"},
 		{"memory:", Memory, "memory:"},
 		{"postgres://u:pw@h:5433/db?sslmode=disable", PostgreSQL, "postgres://h:5433/db"},
 		{"postgres://u:pw@h1:1,h2:2/db", PostgreSQL, "postgres://h1:1,h2:2/db"},
