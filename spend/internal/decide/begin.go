@@ -212,7 +212,7 @@ func (d counter) countPage(ctx context.Context, of uncounted, next *Budget, begu
 		case len(a.mends) != begun.mends:
 			return nil, nil
 		default:
-			page.counted = begun.clone()
+			page.counted = begun.clone(begun.account)
 		}
 		if page.through.Dated < maxTime {
 			var entries []ledger.Entry
@@ -232,12 +232,13 @@ func (d counter) countPage(ctx context.Context, of uncounted, next *Budget, begu
 	return *out, nil
 }
 
-// clone returns a copy, which may count more entries.
-func (c *counted) clone() *counted {
+// clone returns a copy, which may count more of the entries that the account had when the count
+// began.
+func (c *counted) clone(of *account) *counted {
 	other := *c
 	other.tallies = make([]*figures.Tally, len(c.tallies))
 	for i, u := range c.tallies {
-		other.tallies[i] = u.Clone()
+		other.tallies[i] = u.For(u.Rule, of)
 	}
 	return &other
 }

@@ -164,19 +164,12 @@ func (u *Tally) Ready(p Past) {
 	}
 }
 
-// Clone returns a copy.
-func (u *Tally) Clone() *Tally {
-	c := *u
-	c.all, c.ground = u.all.clone(), u.ground.clone()
-	return &c
-}
-
 // For returns a copy with a rule that is new to an account, which counts none of the credits so
 // far.
 func (u *Tally) For(r *Rule, p Past) *Tally {
-	c := u.Clone()
-	c.Rule, c.begun = r, p.Seq()
-	return c
+	c := *u
+	c.Rule, c.begun, c.all, c.ground = r, p.Seq(), u.all.clone(), u.ground.clone()
+	return &c
 }
 
 // slide moves the edge of a window to its place at now.
