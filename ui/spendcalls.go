@@ -24,6 +24,7 @@ type spendCalls struct {
 // declined is a decline.
 type declined struct {
 	at   time.Time // on the ledger's clock
+	seen time.Time // by this process's clock
 	rule spend.Decline
 	more int // further rules that refused
 }
@@ -57,7 +58,7 @@ func (r *Recorder) spent(_ context.Context, _ spend.Call, d spend.Decision) {
 		if len(r.spends.recent) == recentDeclines {
 			r.spends.recent = append(r.spends.recent[:0], r.spends.recent[1:]...)
 		}
-		r.spends.recent = append(r.spends.recent, declined{d.At, d.Declines[0], len(d.Declines) - 1})
+		r.spends.recent = append(r.spends.recent, declined{d.At, now, d.Declines[0], len(d.Declines) - 1})
 	}
 }
 
@@ -108,7 +109,7 @@ func (c *spendCalls) view(now time.Time) (y spendView) {
 		}
 	}
 	for _, d := range c.recent {
-		if now.Sub(d.at) < Window {
+		if now.Sub(d.seen) < Window {
 			y.recent = append(y.recent, d)
 		}
 	}

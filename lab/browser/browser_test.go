@@ -23,9 +23,11 @@ import (
 
 	"github.com/brimgo/brim"
 	"github.com/brimgo/brim/internal/pgtest"
+	"github.com/brimgo/brim/internal/redistest"
 	"github.com/brimgo/brim/internal/supervisor"
 	"github.com/brimgo/brim/memory"
 	"github.com/brimgo/brim/spend"
+	"github.com/brimgo/brim/spend/ledger"
 	"github.com/brimgo/brim/spend/memledger"
 	"github.com/brimgo/brim/store"
 	"github.com/brimgo/brim/ui"
@@ -34,7 +36,9 @@ import (
 // chromium is the browser that all tests share. Each test has a tab of its own.
 var chromium context.Context
 
-func TestMain(m *testing.M) { os.Exit(withChromium(func() int { return pgtest.Run(m) })) }
+func TestMain(m *testing.M) {
+	os.Exit(withChromium(func() int { return pgtest.Run(redistest.With(m)) }))
+}
 
 func withChromium(run func() int) int {
 	path := os.Getenv("BRIM_CHROMIUM")
@@ -245,6 +249,7 @@ type program struct {
 	*httptest.Server
 	lim    *brim.Limiter
 	cards  *spend.Budgets
+	ledger *flakyLedger
 	store  *flaky
 	access atomic.Int32
 	gone   atomic.Bool // the program does not answer at all
@@ -255,26 +260,55 @@ type program struct {
 // flaky is a store that can be away.
 type flaky struct {
 	store.Store
+	down  atomic.Bool
+	hangs atomic.Bool // calls wait for the end of their context, or of this
+}
+
+// wait returns an error while the store is down, and waits while it hangs.
+func (f *flaky) wait(ctx context.Context, op string) error {
+	for f.hangs.Load() {
+		select {
+		case <-ctx.Done():
+			return store.Wrap("postgres", op, ctx.Err())
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+	if f.down.Load() {
+		return store.Wrap("postgres", op, store.ErrUnavailable)
+	}
+	return nil
+}
+
+// flakyLedger is a ledger that can be away.
+type flakyLedger struct {
+	ledger.Ledger
 	down atomic.Bool
 }
 
+func (l *flakyLedger) View(ctx context.Context, job *ledger.Job) error {
+	if l.down.Load() {
+		return store.Wrap("pgledger", "view", store.ErrUnavailable)
+	}
+	return l.Ledger.View(ctx, job)
+}
+
 func (f *flaky) Fill(ctx context.Context, op store.Op) (store.State, error) {
-	if f.down.Load() {
-		return store.State{}, store.Wrap("postgres", "fill", store.ErrUnavailable)
+	if err := f.wait(ctx, "fill"); err != nil {
+		return store.State{}, err
 	}
 	return f.Store.Fill(ctx, op)
 }
 
 func (f *flaky) Visit(ctx context.Context, prefix string, each func(store.Entry) bool) error {
-	if f.down.Load() {
-		return store.Wrap("postgres", "list", store.ErrUnavailable)
+	if err := f.wait(ctx, "list"); err != nil {
+		return err
 	}
 	return f.Store.Visit(ctx, prefix, each)
 }
 
 func (f *flaky) Read(ctx context.Context, buckets ...store.Bucket) ([]store.State, error) {
-	if f.down.Load() {
-		return nil, store.Wrap("postgres", "read", store.ErrUnavailable)
+	if err := f.wait(ctx, "read"); err != nil {
+		return nil, err
 	}
 	return f.Store.Read(ctx, buckets...)
 }
@@ -313,8 +347,8 @@ func (p *program) serve(t *testing.T, inner store.Store) {
 		t.Fatal(err)
 	}
 	p.lim = brim.New(recorded, nil)
-	l := memledger.New(&memledger.Options{Clock: p.clockNow})
-	p.cards, err = spend.New(t.Context(), l, cards, nil)
+	p.ledger = &flakyLedger{Ledger: memledger.New(&memledger.Options{Clock: p.clockNow})}
+	p.cards, err = spend.New(t.Context(), p.ledger, cards, &spend.Options{Hooks: []spend.Hooks{rec.Hooks()}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -336,7 +370,7 @@ func (p *program) serve(t *testing.T, inner store.Store) {
 		p.Close()
 		page.Close()
 		_ = recorded.Close()
-		_ = l.Close()
+		_ = p.ledger.Close()
 	})
 }
 

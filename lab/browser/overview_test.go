@@ -1,16 +1,23 @@
 package browser
 
 import (
+	"context"
+	"crypto/rand"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/brimgo/brim"
+	"github.com/brimgo/brim/bolt"
+	"github.com/brimgo/brim/internal/redistest"
 	"github.com/brimgo/brim/lab/internal/pgstore"
 	"github.com/brimgo/brim/memory"
 	"github.com/brimgo/brim/postgres"
+	"github.com/brimgo/brim/redisstore"
 	"github.com/brimgo/brim/store"
 )
 
@@ -21,6 +28,25 @@ var backends = map[string]func(t *testing.T) store.Store{
 	},
 	"postgres": func(t *testing.T) store.Store {
 		_, s := pgstore.New(t, postgres.Options{})
+		return s
+	},
+}
+
+// outages are the stores over which outages are tried.
+var outages = map[string]func(t *testing.T) store.Store{
+	"memory": backends["memory"], "postgres": backends["postgres"],
+	"bolt": func(t *testing.T) store.Store {
+		s, err := bolt.Open(filepath.Join(t.TempDir(), "limits.db"), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	},
+	"redis": func(t *testing.T) store.Store {
+		s, err := redisstore.New(redistest.Client(t), &redisstore.Options{Prefix: "browser:" + rand.Text() + ":"})
+		if err != nil {
+			t.Fatal(err)
+		}
 		return s
 	},
 }
@@ -105,9 +131,10 @@ func TestOverview(t *testing.T) {
 	}
 }
 
-// TestOutage keeps the first page open while the store fails, with callers and without.
+// TestOutage keeps the first page open while the store fails, and then hangs, with callers and
+// without: the page tells of each fault and of each recovery within five seconds.
 func TestOutage(t *testing.T) {
-	for name, open := range backends {
+	for name, open := range outages {
 		for _, called := range []bool{true, false} {
 			t.Run(fmt.Sprint(name, "-", called), func(t *testing.T) {
 				p := new(program)
@@ -115,25 +142,69 @@ func TestOutage(t *testing.T) {
 				b := newTab(t, look{dark: true})
 				b.open(p.page(""))
 				b.wants("Healthy")
-				p.store.down.Store(true)
-				begin := time.Now()
 				if called {
-					for range 10 {
-						if _, err := p.lim.TryFillup(t.Context(), brim.Limit{Capacity: 5}.For("a"), 1); err == nil {
-							t.Fatal("the store does not fail")
+					ctx, cancel := context.WithCancel(t.Context())
+					var wg sync.WaitGroup
+					defer wg.Wait()
+					defer cancel()
+					wg.Go(func() {
+						for ctx.Err() == nil {
+							limited, end := context.WithTimeout(ctx, time.Second)
+							_, _ = p.lim.TryFillup(limited, brim.Limit{Capacity: 5}.For("a"), 1) // fails, as the test wants
+							end()
+							time.Sleep(50 * time.Millisecond)
 						}
+					})
+				}
+				// tells waits until the class of the verdict is bad, or is not.
+				tells := func(when string, bad bool) {
+					t.Helper()
+					begin := time.Now()
+					b.eventually(when, func() bool { return (evaluate[answers](b, asked).Class == "health bad") == bad })
+					took := time.Since(begin)
+					if t.Logf("%s: told after %v: %s", when, took, evaluate[string](b, `document.querySelector(".health").innerText`)); took > 5*time.Second {
+						t.Errorf("%s: the page told it after %v", when, took)
 					}
 				}
-				b.eventually("the outage", func() bool { return evaluate[answers](b, asked).Class == "health bad" })
-				if took := time.Since(begin); took > 5*time.Second {
-					t.Errorf("the page told of the outage after %v", took)
-				} else {
-					t.Logf("told after %v: %s", took, evaluate[string](b, `document.querySelector(".health").innerText`))
-				}
+				p.store.down.Store(true)
+				tells("the store fails", true)
 				p.store.down.Store(false)
-				b.wants("answered the last try")
+				tells("it answers again", false)
+				p.store.hangs.Store(true)
+				tells("the store hangs", true)
+				p.store.hangs.Store(false)
+				tells("it answers again", false)
 				b.quiet()
 			})
 		}
 	}
+}
+
+// TestSpendsOutage keeps the first page open while the ledger fails.
+func TestSpendsOutage(t *testing.T) {
+	p := newProgram(t)
+	p.populate(t)
+	b := newTab(t, look{})
+	b.open(p.page(""))
+	b.wants("Healthy", "Spends", "card:7")
+	for _, called := range []bool{true, false} {
+		p.ledger.down.Store(true)
+		begin := time.Now()
+		if called {
+			if _, err := p.cards.Remaining(t.Context(), "card:7"); err == nil {
+				t.Fatal("the ledger does not fail")
+			}
+		}
+		b.wants("pgledger: view: store unavailable")
+		if took := time.Since(begin); took > 5*time.Second {
+			t.Errorf("the page told of the fault after %v", took)
+		}
+		p.ledger.down.Store(false)
+		begin = time.Now()
+		b.eventually("the recovery", func() bool { return evaluate[answers](b, asked).Class != "health bad" })
+		if took := time.Since(begin); took > 5*time.Second {
+			t.Errorf("the page told of the recovery after %v", took)
+		}
+	}
+	b.quiet()
 }
