@@ -34,16 +34,18 @@ func (d Decision) Limit() store.Limit {
 }
 
 // Label returns a word for the label of a metric: "ok", also if the store refused; "unknown", if
-// the call may have been applied (see [store.ErrUnknownOutcome]); "canceled", if the caller's
-// context ended the call and nothing was applied; or "failed".
+// the call may have been applied (see [store.ErrUnknownOutcome]); "canceled", if the caller
+// left, or "late", if the caller's deadline passed, and nothing was applied; or "failed".
 func (o Outcome) Label() string {
 	switch {
 	case o.Err == nil:
 		return "ok"
 	case errors.Is(o.Err, store.ErrUnknownOutcome): // first: it may wrap an error of the context
 		return "unknown"
-	case errors.Is(o.Err, context.Canceled), errors.Is(o.Err, context.DeadlineExceeded):
+	case errors.Is(o.Err, context.Canceled):
 		return "canceled"
+	case errors.Is(o.Err, context.DeadlineExceeded):
+		return "late"
 	}
 	return "failed"
 }

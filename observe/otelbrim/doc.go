@@ -7,7 +7,7 @@
 //	brim.units             outcome, limit   units that went in, or stayed outside
 //	brim.fill.ratio        limit            (level + held) / capacity after each decision
 //	brim.retry_after       limit            seconds; waits of refused callers, without endless ones
-//	brim.call.duration     method, outcome  seconds of a call; ok, failed, unknown, canceled
+//	brim.call.duration     method, outcome  seconds of a call; ok, failed, unknown, late, canceled
 //	brim.flush.requests    backend, outcome callers that shared a commit; ok, failed
 //	brim.retries           backend          attempts of which nothing was applied
 //	brim.store.buckets                      buckets in the store, if Options.Buckets is set

@@ -7,7 +7,7 @@
 //	brim_units_total             outcome, limit   units that went in, or stayed outside
 //	brim_fill_ratio              limit            (level + held) / capacity after each decision
 //	brim_retry_after_seconds     limit            waits of refused callers, without endless ones
-//	brim_call_duration_seconds   method, outcome  calls to the store; ok, failed, unknown, canceled
+//	brim_call_duration_seconds   method, outcome  calls to the store; ok, failed, unknown, late, canceled
 //	brim_flush_requests          backend, outcome callers that shared a commit; ok, failed
 //	brim_retries_total           backend          attempts of which nothing was applied
 //	brim_store_buckets                            buckets in the store, if Options.Buckets is set

@@ -109,7 +109,7 @@ func New(reg prometheus.Registerer, o *Options) (observe.Hooks, error) {
 		},
 		End: func(_ context.Context, c observe.Call, e observe.Outcome) {
 			if _, seen := called.LoadOrStore(c.Method, true); !seen {
-				for _, outcome := range []string{"failed", "unknown"} {
+				for _, outcome := range []string{"failed", "unknown", "late"} {
 					calls.WithLabelValues(string(c.Method), outcome) // a series that begins with the first failure would hide it from rate()
 				}
 			}
