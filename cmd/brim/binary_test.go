@@ -97,6 +97,7 @@ func TestBinaryFindsTheFileLocked(t *testing.T) {
 	}
 	execute(t, "try", "k", "1", "--capacity", "1", "--leak-rate", "1", "--store", path).want(t, 69, "",
 		"locked by another process")
+	execute(t, "list", "--store", path).want(t, 69, "", "ask it, with the address of its page as --store")
 	// The input of the replay has not ended. An interrupt must end the replay, and let it tidy up.
 	if err := holder.Process.Signal(os.Interrupt); err != nil {
 		t.Fatal(err)

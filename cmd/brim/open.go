@@ -12,6 +12,7 @@ import (
 	"github.com/brimgo/brim"
 	"github.com/brimgo/brim/bolt"
 	"github.com/brimgo/brim/cmd/brim/internal/simulate"
+	"github.com/brimgo/brim/internal/boltfile"
 	"github.com/brimgo/brim/internal/place"
 	"github.com/brimgo/brim/internal/uiapi"
 	"github.com/brimgo/brim/store"
@@ -75,7 +76,11 @@ func (a *app) open(ctx context.Context, p place.Place, o opening) (*opened, erro
 	// A file that another process has locked takes some seconds.
 	s, err := atOnce(ctx, func() (*stores.Store, error) { return stores.Open(ctx, p.Name(), options) })
 	if err != nil {
-		return nil, openError{inFile(p, err)}
+		err = inFile(p, err)
+		if a.asksPages && boltfile.Locked(err) {
+			err = fmt.Errorf("%w; if that process mounts package ui, ask it, with the address of its page as --store", err)
+		}
+		return nil, openError{err}
 	}
 	return &opened{Store: s, place: p, name: s.Name, file: s.Bolt}, nil
 }

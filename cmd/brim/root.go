@@ -20,6 +20,7 @@ type app struct {
 	stdout, stderr io.Writer
 	store          string // the flag --store
 	json           bool   // the flag --json
+	asksPages      bool   // the command takes the address of a page as its store
 	screen         screen // that stdout is shown on
 	now            func() time.Time
 }
@@ -55,7 +56,8 @@ func (a *app) root() *cobra.Command {
 	root := newCommand("brim")
 	root.Args, root.SilenceErrors, root.SilenceUsage = cobra.ArbitraryArgs, true, true
 	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
-		if cmd.Flags().Changed("store") && uiapi.IsAddress(a.store) && cmd.Annotations[pageStore] == "" {
+		a.asksPages = cmd.Annotations[pageStore] != ""
+		if cmd.Flags().Changed("store") && uiapi.IsAddress(a.store) && !a.asksPages {
 			return notThere()
 		}
 		return nil
