@@ -12,6 +12,9 @@
 //   - outage counts the units that pass beyond a limit while a store is slow or down, and clients
 //     hang up.
 //
+// Package llm runs package llmlimit and the examples on it with the official SDKs of OpenAI and
+// Anthropic.
+//
 // Every harness also runs against defects that are built in, and must find each of them.
 //
 // "make test" gives each harness some seconds, and "make torture" the budget of a night.
