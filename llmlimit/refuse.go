@@ -28,12 +28,12 @@ type refusal struct {
 // declined is the refusal of a call that some budgets have declined.
 func declined(d *spend.Decision, cost spend.Money) *refusal {
 	where := "the budget has no room"
-	for _, x := range d.Declines { // the account may be personal data
+	if len(d.Declines) > 0 { // the account may be personal data
+		x := d.Declines[0]
 		where = fmt.Sprintf("the budget %q has no room in its rule %q", x.Budget, x.Rule)
 		if x.Frozen != "" {
 			where = fmt.Sprintf("the account is frozen in the budget %q", x.Budget)
 		}
-		break
 	}
 	f := &refusal{
 		status: http.StatusTooManyRequests, text: fmt.Sprintf("%s for this call, which may cost %v", where, cost),

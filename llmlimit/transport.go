@@ -69,7 +69,7 @@ func (c *call) prepare(r *http.Request, model string) (*http.Request, *refusal, 
 	if c.name = model; model == "" {
 		c.name = q.model
 	}
-	known := false
+	var known bool
 	if c.model, known = c.t.models(c.name); !known {
 		return nil, badRequest(fmt.Errorf("the model %.80q has no price", c.name)), nil
 	}

@@ -246,7 +246,7 @@ func TestHeld(t *testing.T) {
 	}
 	// The SDKs' retry must not meet the hold of its first attempt.
 	for range 20 {
-		w.post(inLevels(t.Context()), calls, chatPath, strings.Replace(askChat, "100", "900", 1))
+		_, _, _ = w.post(inLevels(t.Context()), calls, chatPath, strings.Replace(askChat, "100", "900", 1)) // most are refused
 	}
 	if used, held := w.paid(); used != 100 || held != 0 { // one fits, 900 and 30 of 950
 		t.Errorf("%d are used and %d held; want 100", used, held)
@@ -400,12 +400,12 @@ func TestNotSent(t *testing.T) {
 	}
 	func() {
 		defer func() { _ = recover() }()
-		w.post(inLevels(t.Context()), w.transport(Options{Base: baseFunc(func(*http.Request) (*http.Response, error) { panic("broken") })}), chatPath, askChat)
+		_, _, _ = w.post(inLevels(t.Context()), w.transport(Options{Base: baseFunc(func(*http.Request) (*http.Response, error) { panic("broken") })}), chatPath, askChat)
 	}()
 	if used, held := w.paid(); used != 2*heldChat || held != 0 {
 		t.Errorf("a base that panics: %d are charged and %d held; want %d", used, held, 2*heldChat)
 	}
-	empty := w.transport(Options{Base: baseFunc(func(*http.Request) (*http.Response, error) { return &http.Response{StatusCode: 400}, nil })})
+	empty := w.transport(Options{Base: baseFunc(func(*http.Request) (*http.Response, error) { return &http.Response{StatusCode: http.StatusBadRequest}, nil })})
 	if _, _, err := w.post(inLevels(t.Context()), empty, chatPath, askChat); err != nil {
 		t.Error(err)
 	}
@@ -508,7 +508,7 @@ func TestForgotten(t *testing.T) {
 	r, _ := http.NewRequestWithContext(ctx, http.MethodPost, w.url+chatPath, strings.NewReader(askChat))
 	calls, charged := w.transport(Options{}), make(chan Call, 1)
 	calls.o.Done = func(c Call) { charged <- c }
-	resp, err := calls.RoundTrip(r) //nolint:bodyclose // the caller forgets it
+	resp, err := calls.RoundTrip(r) // the caller forgets to close the body
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -718,7 +718,7 @@ func TestBlock(t *testing.T) {
 			t.Fatalf("%s: %v, %v", c.why, resp, err)
 		}
 		resp, text, err := w.post(inLevels(t.Context()), w.transport(o), chatPath, askChat)
-		if made := w.calls.Load() == 2; err != nil || made != (c.after == "") || c.after != "" && (resp.StatusCode != 429 || resp.Header.Get("Retry-After") != c.after) {
+		if made := w.calls.Load() == 2; err != nil || made != (c.after == "") || c.after != "" && (resp.StatusCode != http.StatusTooManyRequests || resp.Header.Get("Retry-After") != c.after) {
 			t.Errorf("%s: %v, %v, %s; made %v; want Retry-After %q", c.why, resp, err, text, made, c.after)
 		}
 		if other, _, err := w.post(inLevels(t.Context()), w.transport(o), chatPath, strings.Replace(askChat, `"m"`, `"n"`, 1)); err != nil || other.StatusCode != c.status {

@@ -52,8 +52,11 @@ func TestCheckOfOpenTransactions(t *testing.T) {
 		subject string
 		problem []string // with pg_read_all_stats
 	}{
-		{"idle with a row", func(t *testing.T) uint32 { return openSession(t, as("etl", "postgres"), lock).PgConn().PID() },
-			"held rows", []string{"of user etl in database postgres, idle in transaction, open for ", lock}},
+		{
+			"idle with a row", func(t *testing.T) uint32 { return openSession(t, as("etl", "postgres"), lock).PgConn().PID() },
+			"held rows",
+			[]string{"of user etl in database postgres, idle in transaction, open for ", lock},
+		},
 		{"active with a row", func(t *testing.T) uint32 {
 			conn := openSession(t, as("etl", "postgres"), lock)
 			go func() { _, _ = conn.Exec(context.Background(), "SELECT pg_sleep(600)") }() // until the remedy ends it
@@ -63,10 +66,16 @@ func TestCheckOfOpenTransactions(t *testing.T) {
 			openSession(t, as("etl", "postgres"), lock, "PREPARE TRANSACTION 'the ''first'''")
 			return 0
 		}, "held rows", []string{"prepared transaction 'the ''first'''", ", prepared, open for "}},
-		{"idle with an id", func(t *testing.T) uint32 { return openSession(t, as("etl", "postgres"), id).PgConn().PID() },
-			"old transaction", []string{"idle in transaction, open for ", id}},
-		{"idle with an id in another database", func(t *testing.T) uint32 { return openSession(t, as("etl", "other"), id).PgConn().PID() },
-			"old transaction", []string{"in database other, idle in transaction"}},
+		{
+			"idle with an id", func(t *testing.T) uint32 { return openSession(t, as("etl", "postgres"), id).PgConn().PID() },
+			"old transaction",
+			[]string{"idle in transaction, open for ", id},
+		},
+		{
+			"idle with an id in another database", func(t *testing.T) uint32 { return openSession(t, as("etl", "other"), id).PgConn().PID() },
+			"old transaction",
+			[]string{"in database other, idle in transaction"},
+		},
 		{"prepared with an id", func(t *testing.T) uint32 {
 			openSession(t, as("etl", "postgres"), id, "PREPARE TRANSACTION 'second'")
 			return 0

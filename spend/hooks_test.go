@@ -207,7 +207,8 @@ func TestHooksHearEveryFailure(t *testing.T) {
 		spend.MoveRequest{ID: "1", Account: "card", To: "other", Reason: "replaced"},
 		spend.Budget{Name: "cards", Currency: "EUR", Rules: []spend.Rule{spend.Lifetime("ever", eur)}, Revision: 1},
 		spend.BacktestOptions{Rules: spend.Budget{Name: "cards", Currency: "EUR", Rules: []spend.Rule{spend.Lifetime("ever", eur)}}},
-		"card", (*spend.HistoryOptions)(nil), spend.Entry{},
+		"card", (*spend.HistoryOptions)(nil),
+		spend.Entry{},
 	}
 	wrong := []any{
 		[]spend.Request{{}}, &spend.HistoryOptions{Limit: -1}, spend.Entry{Account: spend.Account{Budget: "none", Name: "card"}},

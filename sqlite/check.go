@@ -53,8 +53,10 @@ func (s *Store) inspect(ctx context.Context) (f findings, err error) {
 		to  any
 	}{
 		{`SELECT sqlite_version()`, &version},
-		{`PRAGMA journal_mode`, &mode}, {`PRAGMA locking_mode`, &locking},
-		{`PRAGMA synchronous`, &synchronous}, {`PRAGMA wal_autocheckpoint`, &every},
+		{`PRAGMA journal_mode`, &mode},
+		{`PRAGMA locking_mode`, &locking},
+		{`PRAGMA synchronous`, &synchronous},
+		{`PRAGMA wal_autocheckpoint`, &every},
 		{`PRAGMA quick_check("` + strings.ReplaceAll(s.options.Prefix, `"`, `""`) + `buckets")`, &sound},
 	} {
 		if err := conn.QueryRowContext(ctx, q.sql).Scan(q.to); err != nil {

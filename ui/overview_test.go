@@ -284,9 +284,9 @@ func TestVerdictFollows(t *testing.T) {
 			}
 			down.Store(&cause)
 			m.store.down.Store(true)
-			p := shows("after the fault", 5*time.Second, called, "The store fails")
+			shows("after the fault", 5*time.Second, called, "The store fails")
 			time.Sleep(2 * time.Second)
-			if p = m.get(""); !strings.Contains(p.body, cause) || i > 0 && strings.Contains(p.body, fmt.Sprintf("fault %d", i-1)) {
+			if p := m.get(""); !strings.Contains(p.body, cause) || i > 0 && strings.Contains(p.body, fmt.Sprintf("fault %d", i-1)) {
 				t.Errorf("the page shows another cause than %q: %s", cause, p.body)
 			}
 			down.Store(nil)
@@ -295,7 +295,7 @@ func TestVerdictFollows(t *testing.T) {
 			if i == 3 {
 				after = "Healthy"
 			}
-			p = shows("after the recovery", 5*time.Second, called, after)
+			p := shows("after the recovery", 5*time.Second, called, after)
 			if strings.Contains(p.body, "fault ") {
 				t.Errorf("after the recovery, the page shows a fault: %s", p.body)
 			}

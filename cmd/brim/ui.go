@@ -102,7 +102,7 @@ func (a *app) ui(ctx context.Context, listen string, act bool, budgets []string)
 
 // openBudgets opens the budgets of those names in the ledger of the store. It opens no ledger if
 // there are none, because that would create one in a file.
-func openBudgets(ctx context.Context, s *opened, names []string) (all []*spend.Budgets, close io.Closer, err error) {
+func openBudgets(ctx context.Context, s *opened, names []string) (all []*spend.Budgets, shut io.Closer, err error) {
 	if len(names) == 0 {
 		return nil, io.NopCloser(nil), nil
 	}

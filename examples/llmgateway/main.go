@@ -169,8 +169,11 @@ func (c *config) models() (map[string]llmlimit.Model, error) {
 			to   *spend.Money
 			from string
 		}{
-			{&out.Price.Input, m.Input}, {&out.Price.Output, m.Output}, {&out.Price.CacheRead, m.CacheRead},
-			{&out.Price.CacheWrite, m.CacheWrite}, {&out.Price.CacheWriteLong, m.CacheWriteLong},
+			{&out.Price.Input, m.Input},
+			{&out.Price.Output, m.Output},
+			{&out.Price.CacheRead, m.CacheRead},
+			{&out.Price.CacheWrite, m.CacheWrite},
+			{&out.Price.CacheWriteLong, m.CacheWriteLong},
 		} {
 			if p.from == "" && p.to != &out.Price.Input {
 				continue // no price, or that of the input

@@ -28,7 +28,7 @@ type Value[T any] struct {
 
 	mu      sync.Mutex
 	latest  Reading[T]
-	doubted bool // the next reading is due early
+	doubted bool          // the next reading is due early
 	running chan struct{} // closed when the reading that runs has ended; nil if none runs
 	ctx     context.Context
 	stop    context.CancelFunc
