@@ -405,7 +405,9 @@ func TestNotSent(t *testing.T) {
 	if used, held := w.paid(); used != 2*heldChat || held != 0 {
 		t.Errorf("a base that panics: %d are charged and %d held; want %d", used, held, 2*heldChat)
 	}
-	empty := w.transport(Options{Base: baseFunc(func(*http.Request) (*http.Response, error) { return &http.Response{StatusCode: http.StatusBadRequest}, nil })})
+	empty := w.transport(Options{Base: baseFunc(func(*http.Request) (*http.Response, error) {
+		return &http.Response{StatusCode: http.StatusBadRequest}, nil
+	})})
 	if _, _, err := w.post(inLevels(t.Context()), empty, chatPath, askChat); err != nil {
 		t.Error(err)
 	}
@@ -674,13 +676,13 @@ func TestMisused(t *testing.T) {
 			t.Errorf("%s: %v, %v, %s; want %d", why, resp, err, text, c.status)
 		}
 	}
-	if resp, text, err := w.post(inLevels(t.Context()), w.transport(Options{}), chatPath, strings.Repeat(" ", maxBody+1)); err != nil || resp.StatusCode != 413 {
+	if resp, text, err := w.post(inLevels(t.Context()), w.transport(Options{}), chatPath, strings.Repeat(" ", maxBody+1)); err != nil || resp.StatusCode != http.StatusRequestEntityTooLarge {
 		t.Errorf("a long request: %v, %v, %.100s; want 413", resp, err, text)
 	}
 	if w.calls.Load() != 0 {
 		t.Errorf("%d calls were sent", w.calls.Load())
 	}
-	if resp, _, err := w.post(t.Context(), w.transport(Options{Unknown: true}), "/v1/batches", "{}"); err != nil || resp.StatusCode != 200 || w.calls.Load() != 1 {
+	if resp, _, err := w.post(t.Context(), w.transport(Options{Unknown: true}), "/v1/batches", "{}"); err != nil || resp.StatusCode != http.StatusOK || w.calls.Load() != 1 {
 		t.Errorf("unknown requests pass if they may: %v, %v", resp, err)
 	}
 	if used, held := w.paid(); used != 0 || held != 0 {
