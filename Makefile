@@ -1,7 +1,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help quick test test-32 lint cross fuzz torture outage soak itest browser release-check nightly vuln
+.PHONY: help quick test test-32 lint cross fuzz drivers torture outage soak itest browser release-check nightly vuln
 .PHONY: bench bench-memory bench-bolt bench-peers bench-check bench-accept bench-spend bench-prune pictures demo
 
 GO ?= go
@@ -12,7 +12,7 @@ PGTEST := $(GO) run ./internal/pgtest/cmd --
 # The modules that users import or install. .ci/tag tags them.
 TAGGED := . observe/otelbrim observe/prombrim grpclimit riverlimit cmd/brim
 # The module lab has the dependencies of harnesses, measurements and peers.
-MODULES := $(TAGGED) lab
+MODULES := $(TAGGED) lab sqlite/drivers
 # "make cross" builds for these systems.
 PLATFORMS := linux/386 linux/arm64 darwin/arm64 windows/amd64
 
@@ -42,7 +42,7 @@ cross: ## build and vet the modules of users for other systems, or for PLATFORMS
 	for platform in $(PLATFORMS); do for module in $(TAGGED); do (cd $$module && \
 		export GOOS=$${platform%/*} GOARCH=$${platform#*/} && $(GO) build ./... && $(GO) vet ./...); done; done
 
-nightly: cross test-32 fuzz itest browser release-check bench-accept torture ## all that takes too long for each change, with new seeds
+nightly: cross test-32 fuzz drivers itest browser release-check bench-accept torture ## all that takes too long for each change, with new seeds
 
 bench: bench-memory bench-bolt ## measure the backends against the libraries below them, in one run
 
@@ -86,6 +86,9 @@ browser: ## package ui in headless Chromium, or BRIM_CHROMIUM, in two minutes; B
 
 demo: ## replay a day of a web server's log through a bbolt file, kill -9 it, and show that the limits survived
 	$(GO) -C cmd/brim run ./demo
+
+drivers: ## packages sqlite and sqliteledger over three drivers of SQLite; needs cgo
+	BRIM_TORTURE=1 $(GO) -C sqlite/drivers test -count 1 -p 1 -timeout 4h ./...
 
 fuzz: ## every fuzz target for FUZZTIME, 2m by default
 	.ci/fuzz $(FUZZTIME)

@@ -15,6 +15,7 @@ import (
 var migrationFiles embed.FS
 
 // tables are the tables of all migrations, without the prefix.
+// Those of the ledger follow the buckets.
 var tables = []string{"buckets", "accounts", "entries", "requests", "holds", "rules"}
 
 // Status is the state of the tables in a database.
@@ -100,8 +101,34 @@ func Migrate(ctx context.Context, db *sql.DB, prefix string, lockTimeout time.Du
 		if err != nil || s.Version >= s.Latest && len(s.Missing) == 0 {
 			return err
 		}
+		if err := whole(ctx, db, prefix, s); err != nil {
+			return err
+		}
 		return execute(ctx, db, Script(prefix))
 	})
+}
+
+// whole returns an error if the ledger has lost one of its tables and has rows in another: empty answers
+// beside them would let requests spend twice.
+func whole(ctx context.Context, db *sql.DB, prefix string, s Status) error {
+	ledger := tables[1:]
+	lost := func(name string) bool { return slices.Contains(s.Missing, prefix+name) }
+	if !slices.ContainsFunc(ledger, lost) {
+		return nil
+	}
+	for _, name := range ledger {
+		if lost(name) {
+			continue
+		}
+		var rows bool
+		if err := db.QueryRowContext(ctx, named(`SELECT EXISTS (SELECT 1 FROM main."{{prefix}}`+name+`")`, prefix)).Scan(&rows); err != nil {
+			return err
+		}
+		if rows {
+			return Misconfigured(nil, "the table %s is missing beside a ledger that has rows; restore the last backup of the database", s.Missing[0])
+		}
+	}
+	return nil
 }
 
 // execute runs a script on one connection. Some drivers run a single statement at a time.

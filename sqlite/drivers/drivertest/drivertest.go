@@ -19,18 +19,20 @@ type Driver struct {
 	Name string
 	// Pragmas returns the parameters of a data source that set pragmas on each connection.
 	Pragmas func(busy, synchronous string) string
+	// Immediate tells that it begins transactions by BEGIN IMMEDIATE.
+	Immediate bool
+	// Other is the name of a second driver in the binary, or "".
+	Other string
 }
 
 // open opens a database in WAL mode.
-func (d Driver) open(t testing.TB, path, busy, synchronous string) *sql.DB {
-	t.Helper()
+func (d Driver) open(path, busy, synchronous string) (*sql.DB, error) {
 	name := (&url.URL{Scheme: "file", OmitHost: true, Path: path, RawQuery: d.Pragmas(busy, synchronous)}).String()
 	db, err := sql.Open(d.Name, name)
-	must(t, err)
-	t.Cleanup(func() { _ = db.Close() })
-	_, err = db.Exec("PRAGMA journal_mode = WAL")
-	must(t, err)
-	return db
+	if err == nil {
+		_, err = db.Exec("PRAGMA journal_mode = WAL")
+	}
+	return db, err
 }
 
 func must(t testing.TB, err error) {
@@ -60,7 +62,9 @@ func (h harness) database(t testing.TB, path string) *sql.DB {
 	if h.full {
 		synchronous = "FULL"
 	}
-	db := h.open(t, path, "5000", synchronous)
+	db, err := h.open(path, "5000", synchronous)
+	must(t, err)
+	t.Cleanup(func() { _ = db.Close() })
 	if h.one {
 		db.SetMaxOpenConns(1)
 	}
@@ -92,6 +96,18 @@ func Run(t *testing.T, d Driver) {
 		{"conformance in transactions", conformanceWith},
 		{"ledger", ledgerConformance},
 		{"random requests", ledgerRandom},
+		{"kills", kills},
+		{"a log that vanishes", lostLog},
+		{"two drivers", twoDrivers},
+		{"an interrupted statement", interrupted},
+		{"a pool of one", poolOfOne},
+		{"waits", waits},
+		{"a snapshot", snapshot},
+		{"check", checks},
+		{"memory", inMemory},
+		{"damage", damage},
+		{"backup", backup},
+		{"migrations", migrations},
 	} {
 		t.Run(test.name, func(t *testing.T) { test.run(t, d) })
 	}

@@ -52,4 +52,6 @@ func ledgers(t *testing.T, d Driver) spendtest.Harness {
 
 func ledgerConformance(t *testing.T, d Driver) { spendtest.Run(t, ledgers(t, d)) }
 
-func ledgerRandom(t *testing.T, d Driver) { spendtest.Random(t, ledgers(t, d), seed.Attempts(100, 10_000)) }
+func ledgerRandom(t *testing.T, d Driver) {
+	spendtest.Random(t, ledgers(t, d), seed.Attempts(100, 10_000))
+}

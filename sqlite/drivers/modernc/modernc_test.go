@@ -9,8 +9,10 @@ import (
 	"github.com/brimgo/brim/sqlite/drivers/drivertest"
 )
 
-func TestDriver(t *testing.T) {
-	drivertest.Run(t, drivertest.Driver{Name: "sqlite", Pragmas: func(busy, synchronous string) string {
-		return "_pragma=busy_timeout(" + busy + ")&_pragma=synchronous(" + synchronous + ")"
-	}})
-}
+var driver = drivertest.Driver{Name: "sqlite", Pragmas: func(busy, synchronous string) string {
+	return "_pragma=busy_timeout(" + busy + ")&_pragma=synchronous(" + synchronous + ")"
+}}
+
+func TestMain(m *testing.M) { drivertest.Main(m, driver) }
+
+func TestDriver(t *testing.T) { drivertest.Run(t, driver) }
