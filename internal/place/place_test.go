@@ -36,8 +36,8 @@ func TestParse(t *testing.T) {
 		{"file:postgres://u:pw@host/db", File, "postgres://u:pw@host/db"},
 		{"file:memory:", File, "memory:"},
 		{"FILE:limits.db", File, "limits.db"},
-		{"sqlite:app.db", SQLite, "app.db"},
-		{"SQLite:/var/lib/my app?.db", SQLite, "/var/lib/my app?.db"},
+		{"sqlite:app.db", SQLite, "sqlite:app.db"},
+		{"SQLite:/var/lib/my app?.db", SQLite, "SQLite:/var/lib/my app?.db"},
 		{"memory:", Memory, "memory:"},
 		{"postgres://u:pw@h:5433/db?sslmode=disable", PostgreSQL, "postgres://h:5433/db"},
 		{"postgres://u:pw@h1:1,h2:2/db", PostgreSQL, "postgres://h1:1,h2:2/db"},
@@ -59,7 +59,8 @@ func TestParse(t *testing.T) {
 			t.Errorf("%s: %v %q, %v; want %v %q", c.name, p.Kind(), p, err, c.kind, c.shown)
 			continue
 		}
-		if want := map[bool]string{true: c.shown}[c.kind == File]; p.Path() != want {
+		want := map[Kind]string{File: c.shown, SQLite: c.shown[min(len(c.shown), len("sqlite:")):]}[c.kind]
+		if p.Path() != want {
 			t.Errorf("%s: the path is %q; want %q", c.name, p.Path(), want)
 		}
 	}
