@@ -116,8 +116,8 @@ var copies sync.Map
 
 // oneCopy refuses a second copy of SQLite for a file.
 func oneCopy(file, copyOf string, db *sql.DB) error {
-	if real, err := filepath.EvalSymlinks(file); err == nil {
-		file = real
+	if target, err := filepath.EvalSymlinks(file); err == nil {
+		file = target
 	}
 	type opened struct {
 		copyOf string

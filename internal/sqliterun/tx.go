@@ -234,7 +234,7 @@ func (r *Runner) Read(ctx context.Context, fn func(ctx context.Context) error) e
 	}
 	bounded, cancel := context.WithTimeout(ctx, r.LockTimeout)
 	defer cancel()
-	err := bounded.Err()
+	var err error
 	select {
 	case r.reading <- struct{}{}:
 		defer func() { <-r.reading }()
