@@ -12,7 +12,7 @@ PGTEST := $(GO) run ./internal/pgtest/cmd --
 # The modules that users import or install. .ci/tag tags them.
 TAGGED := . observe/otelbrim observe/prombrim grpclimit riverlimit cmd/brim
 # The module lab has the dependencies of harnesses, measurements and peers.
-MODULES := $(TAGGED) lab sqlite/drivers
+MODULES := $(TAGGED) lab
 # "make cross" builds for these systems.
 PLATFORMS := linux/386 linux/arm64 darwin/arm64 windows/amd64
 
@@ -34,6 +34,7 @@ test: ## every test that needs no Docker, with the race detector and coverage; s
 lint: ## format, vet, staticcheck and more, by golangci-lint in the version of internal/tools
 	@echo "the first run builds golangci-lint, which takes three minutes; go keeps it in its build cache"
 	for module in $(MODULES); do (cd $$module && $(TOOL) golangci-lint run --allow-parallel-runners ./...); done
+	cd sqlite/drivers && $(TOOL) golangci-lint run --allow-parallel-runners ./drivertest ./modernc # the others need minutes of cgo
 
 test-32: ## the packages without a file and a server, where an int has 32 bits; on Linux only
 	@GO="$(GO)" .ci/test32 $(TESTFLAGS)
@@ -88,6 +89,7 @@ demo: ## replay a day of a web server's log through a bbolt file, kill -9 it, an
 	$(GO) -C cmd/brim run ./demo
 
 drivers: ## packages sqlite and sqliteledger over three drivers of SQLite; needs cgo
+	cd sqlite/drivers && $(TOOL) golangci-lint run --allow-parallel-runners ./...
 	BRIM_TORTURE=1 $(GO) -C sqlite/drivers test -count 1 -p 1 -timeout 4h ./...
 
 fuzz: ## every fuzz target for FUZZTIME, 2m by default

@@ -40,8 +40,8 @@
 //
 //   - Open the file of the database, or its -wal or -shm, by other means than SQLite, in the process
 //     that uses it: not even to copy it. Closing any descriptor of a file ends all POSIX locks that the
-//     process has on it. The next process that closes the database by a SQLite before 3.51 then
-//     removes the log that is in use, and acknowledged decisions are lost. The store finds this out at its next commit, answers
+//     process has on it. The next process that closes the database may then remove the log that is in
+//     use, and acknowledged decisions are lost. The store finds this out at its next commit, answers
 //     [store.ErrUnknownOutcome], and then refuses all work with [store.ErrMisconfigured]. To copy the
 //     database, use [Store.Backup].
 //   - Use two drivers for one file in one process: they do not see each other's locks, and damage the

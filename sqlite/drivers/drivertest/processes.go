@@ -85,7 +85,8 @@ func (d Driver) work(path string) error {
 	for n := range callers {
 		go func() {
 			for {
-				k, err := rand.IntN(counters), error(nil)
+				var err error
+				k := rand.IntN(counters)
 				if n%2 == 0 {
 					_, err = s.Fill(context.Background(), store.Op{Bucket: big.For(counter(k)), Amount: 1})
 				} else {

@@ -28,9 +28,9 @@ func level(t testing.TB, s store.Store, key string) float64 {
 	return states[0].Level
 }
 
-// lostLog removes the log and its index of a database that is in use, as SQLite before 3.51 does when it closes the
-// database after another process has opened and closed the file by other means, which ends POSIX locks.
-// No fill may be acknowledged that is lost.
+// lostLog removes the log and its index of a database that is in use, as the sqlite3 of Debian 12 does
+// when it closes the database after another process has opened and closed the file by other means,
+// which ends POSIX locks. No fill may be acknowledged that is lost.
 func lostLog(t *testing.T, d Driver) {
 	o := harness{Driver: d, full: true}.store(t, nil)
 	l, err := sqliteledger.New(t.Context(), o.Store, nil)

@@ -52,6 +52,7 @@ func checks(t *testing.T, d Driver) {
 	must(t, err)
 	rows, err := sound.db.Query(`SELECT key FROM brim_buckets`)
 	must(t, err)
+	defer func() { _ = rows.Close() }()
 	rows.Next()
 	for range 10 {
 		_, err := sound.db.Exec(`INSERT INTO rows VALUES (zeroblob(8000000))`)
