@@ -21,7 +21,7 @@ const horizon = time.Second
 // leaked of the units before them that n fits, on the store's clock. Until then no TryFillup and no
 // later booking of any process goes before the caller, because the level is above the capacity.
 //
-// Wait gives up with an [*OverLimitError], and nothing goes in, as soon as an answer of the store shows
+// Wait gives up with an [*OverLimitError], and nothing stays in, as soon as an answer of the store shows
 // that the turn would come after the context's deadline, or after Options.MaxWait, or never: mostly at
 // once. RetryAfter is then the wait until n would fit behind the callers that wait, or [Never]. If b
 // is blocked, Wait books when the block is over. An n of 0 does not wait.
@@ -33,10 +33,11 @@ const horizon = time.Second
 // nothing of it has gone in, and the others move up. A Limiter of [Limiter.WithPenalty] shares the
 // lines. Wait sets no penalty.
 //
-// If the context ends after the booking, Wait tries for at most a second to take the units out again.
-// If somebody has booked behind them, or the process is killed, the units stay in and their turn
-// passes unused. That keeps others out for at most a second and n divided by the leak rate. So a lost
-// Wait for 100 units that leak in an hour costs an hour.
+// If the context ends after the booking, Wait tries for at most a second to take the units out again. It
+// does so, too, if a Hold of another caller went in just before and leaves no room for n. If somebody
+// has booked behind the units, or the process is killed, they stay in and their turn passes unused.
+// That keeps others out for at most a second and n divided by the leak rate. So a lost Wait for 100
+// units that leak in an hour costs an hour.
 //
 // A turn that is given stays as it is if the limit changes, or if b is drained, reset, blocked or
 // filled by Fillup meanwhile. The line finds the room of a Drain or a Reset when its first caller tries
