@@ -73,6 +73,10 @@ import (
 //
 //	func (l Limit) For(key string) Bucket           // the bucket of that key, under this limit
 //	func (l Limit) MaxWait() time.Duration          // the time that a full bucket takes to drain
+//	func (l Limit) WeekStarting(day time.Weekday) Limit      // of a quota of the calendar; see Per
+//	func (l Limit) MonthStarting(day int) Limit              // likewise: from 1 to 31
+//	func (l Limit) DayStarting(clock time.Duration) Limit    // likewise: the local time
+//	func (l Limit) PeriodAt(at time.Time) (begins, ends time.Time) // of a quota, or zero
 //	func (l Limit) Validate() error                 // ErrInvalidLimit if a field is out of range
 //	func (l Limit) ValidateAmount(n float64) error  // ErrInvalidAmount if n is out of range
 //
@@ -80,7 +84,7 @@ import (
 // calls are refused until enough has leaked. A changed leak rate holds from the call on: the time
 // before it has leaked at the old rate.
 //
-// [Over], [Smooth] and [GCRA] compute limits from other figures, and [ParseLimit] reads a text. A
+// [Over], [Per], [Smooth] and [GCRA] compute limits from other figures, and [ParseLimit] reads a text. A
 // Limit is written as that text in JSON. The zero Limit is invalid, so that a limit that somebody
 // forgot is noticed.
 type Limit = store.Limit
@@ -115,6 +119,35 @@ func ParseLimit(s string) (Limit, error) { return store.ParseLimit(s) }
 // time.Hour) leaks 100 units per hour. With a capacity of 0 it is [Nobody]. If period is not
 // positive, the limit is invalid, and every call with the limit returns [ErrInvalidLimit].
 func Over(capacity float64, period time.Duration) Limit { return store.Over(capacity, period) }
+
+// Period is the length of the periods of a quota; see [Per].
+type Period = store.Period
+
+// The periods of quotas.
+const (
+	Hour  = store.Hour
+	Day   = store.Day
+	Week  = store.Week
+	Month = store.Month
+	Year  = store.Year
+)
+
+// Per returns the quota of capacity units in each calendar hour, day, week, month or year of zone:
+// Per(10_000, Month, time.UTC). Within a period nothing leaks. At its end the bucket is empty, and
+// RetryAfter of a refusal is the time to the end. The store's clock decides which period it is. Around
+// the end of a period up to twice the capacity goes through in a short time; [Over] has no such edge.
+//
+// A week starts on Monday, a month on its first day, and every period but an hour at midnight, unless
+// WeekStarting, MonthStarting and DayStarting of the Limit say otherwise. A period starts at the first
+// instant after which local time never returns to an earlier date, or to an earlier time of its first
+// day. If clocks repeat an hour, both together are one.
+//
+// The zone has a name that [time.LoadLocation] knows. A capacity of 0 is [Nobody]. Validate of the Limit
+// refuses arguments that are out of range, and more than 65,536 combinations of a period, a zone and a
+// start in one process. A clock before 1970 is [ErrInvalidLimit].
+func Per(capacity float64, period Period, zone *time.Location) Limit {
+	return store.Per(capacity, period, zone)
+}
 
 // Smooth returns the limit of a queue that releases rate units per second and keeps none of
 // them longer than maxWait: its capacity is rate times maxWait. Use it with a [Shaper]. Choose a
@@ -175,9 +208,11 @@ type Bucket = store.Bucket
 //		Capacity     float64       // units, of the limit that the call decided by
 //		LeakRate     float64       // units per second, of the same limit
 //		Spilled      float64       // units of a Fillup that exceeded the capacity and were lost
+//		Taken        float64       // units that a TakeUpTo put in
 //		Drained      float64       // units that a Drain took out
 //		RetryAfter   time.Duration // if not Accepted, the wait until the amount fits; else 0
 //		At           time.Time     // the bucket's time at the decision, on the store's clock
+//		Empties      time.Time     // end of the period of a quota of the calendar; otherwise zero
 //		BlockedUntil time.Time     // end of the block, on the store's clock; zero if not blocked
 //		Accepted     bool          // this call's amount fits, and no block keeps it out
 //		Full         bool          // this call filled the bucket to its capacity

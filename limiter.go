@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"iter"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/brimgo/brim/store"
@@ -24,6 +25,7 @@ type Limiter struct {
 	shadow   func(context.Context, Fill, error)
 	maxWait  time.Duration // of Wait
 	lines    *lines
+	ahead    *atomic.Int64 // nanoseconds by which the store's clock was ahead of the process's when it said so
 }
 
 // Options adjust a [Limiter]. The zero value is the default.
@@ -72,7 +74,7 @@ type Options struct {
 // New returns a Limiter over s, which is a backend or a wrapper around one. The caller closes
 // s. If s is nil, every method answers [ErrClosed]. The options may be nil.
 func New(s store.Store, o *Options) *Limiter {
-	l := &Limiter{store: s, maxWait: time.Hour, lines: &lines{byKey: make(map[string]*line)}}
+	l := &Limiter{store: s, maxWait: time.Hour, lines: &lines{byKey: make(map[string]*line)}, ahead: new(atomic.Int64)}
 	if o != nil {
 		l.head, l.asStored, l.shadow = o.Prefix, o.AsStored, o.Shadow
 		if o.MaxWait > 0 {
@@ -133,6 +135,9 @@ func (l *Limiter) State(ctx context.Context, b Bucket) (State, error) {
 	b.Key = l.key(b.Key)
 	if err := b.Validate(); err != nil {
 		return State{}, err
+	}
+	if b.Calendar() {
+		return l.statePeriod(ctx, b)
 	}
 	if !isSpecial(&b.Limit) {
 		return first(l.kept().Read(ctx, b))
@@ -254,20 +259,13 @@ func (l *Limiter) TryFillupAll(ctx context.Context, fills ...Fill) ([]State, err
 			return l.tryFillupSpecial(ctx, fills)
 		}
 	}
-	txn, index, err := l.merge(fills)
-	if err != nil {
-		return nil, err
-	}
-	results, err := l.store.Apply(ctx, txn)
-	if err == nil {
-		err = results[0].Err
-	}
+	decided, index, err := l.decideFills(ctx, fills)
 	if err != nil {
 		return nil, err
 	}
 	states := make([]State, len(fills))
 	for i := range fills {
-		states[i] = results[0].States[index[i]]
+		states[i] = decided[index[i]]
 	}
 	return states, nil
 }
@@ -275,25 +273,33 @@ func (l *Limiter) TryFillupAll(ctx context.Context, fills ...Fill) ([]State, err
 // merge returns a transaction with one operation per key and mode. The operation of fills[i] is
 // txn[index[i]]. Each fill is validated by itself, because a sum can hide a negative amount, or
 // an amount that is lost in rounding.
-func (l *Limiter) merge(fills []Fill) (txn store.Txn, index []int, err error) {
+//
+// A quota of the calendar is set to the period of its time in at, which may be nil where there is none.
+func (l *Limiter) merge(fills []Fill, at []time.Time) (txn store.Txn, index []int, err error) {
 	txn = make(store.Txn, 0, len(fills))
 	index = make([]int, len(fills))
 	type member struct {
 		Bucket
+		begins int64
 		store.Mode
 	}
 	seen := make(map[member]int, len(fills))
 	for i, f := range fills {
 		op := store.Op{Bucket: f.Bucket, Amount: f.Amount, Mode: f.mode()}
+		if at != nil {
+			if err := op.SetPeriod(at[i]); err != nil {
+				return nil, nil, err
+			}
+		}
 		if err := l.prepare(&op, f.Amount); err != nil {
 			return nil, nil, err
 		}
-		at, ok := seen[member{op.Bucket, op.Mode}]
+		at, ok := seen[member{op.Bucket, op.Begins, op.Mode}]
 		if ok {
 			txn[at].Amount += f.Amount
 		} else {
 			at = len(txn)
-			seen[member{op.Bucket, op.Mode}] = at
+			seen[member{op.Bucket, op.Begins, op.Mode}] = at
 			txn = append(txn, op)
 		}
 		index[i] = at
@@ -444,6 +450,8 @@ func (l *Limiter) fill(ctx context.Context, st *State, op *store.Op, least float
 		return l.fillShadow(ctx, st, op, least)
 	case isSpecial(&op.Limit):
 		return l.fillSpecial(ctx, st, op, least)
+	case op.Calendar():
+		return l.fillPeriod(ctx, st, op, least)
 	case op.Mode == store.Always && op.Limit == Limit{}: // the store would take it for the limit last written
 		return op.Limit.Validate()
 	}

@@ -53,7 +53,6 @@ func (l *Limiter) Wait(ctx context.Context, b Bucket, n float64) (State, error) 
 	if l.penalty != 0 {
 		l = l.WithPenalty(0)
 	}
-	op := store.Op{Bucket: b, Amount: n, Mode: store.IfFits}
 	if n == 0 || l.shadow != nil || isSpecial(&b.Limit) { // no wait changes the answer
 		st, err := l.TryFillup(ctx, b, n)
 		if err == nil && !st.Accepted {
@@ -61,6 +60,10 @@ func (l *Limiter) Wait(ctx context.Context, b Bucket, n float64) (State, error) 
 		}
 		return st, err
 	}
+	if b.Calendar() {
+		return l.waitPeriod(ctx, b, n)
+	}
+	op := store.Op{Bucket: b, Amount: n, Mode: store.IfFits}
 	if err := l.prepare(&op, n); err != nil {
 		return State{}, err
 	}

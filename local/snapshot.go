@@ -65,7 +65,7 @@ func newSnapshot(op *store.Op, st *store.State, sent, received int64) snapshot {
 	}
 	e.clock, e.asked = e.rec.Time, op.Mode == store.Ask
 	if op.Mode == store.Block && op.Limit == (store.Limit{}) { // the state is by the limit last written
-		e.rec.Limit, e.settled = store.Limit{Capacity: st.Capacity, LeakRate: st.LeakRate}, true
+		e.rec.Limit, e.settled = st.Limit(), true
 		return e
 	}
 	e.settled = settles(op, st)
@@ -122,7 +122,8 @@ func (e *snapshot) refuse(op *store.Op, now, remember int64, st *store.State) bo
 	}
 	at := max(e.rec.Time, e.clock+max(0, now-e.received)/1000) // at least, on the store's clock
 	st.Level, st.Held, st.RetryAfter = e.rec.LevelAt(clock), e.rec.Held, wait
-	st.Capacity, st.LeakRate, st.Estimate = op.Capacity, op.LeakRate, true
+	st.SetLimit(op.Limit)
+	st.Estimate = true
 	st.At = time.UnixMicro(at).UTC()
 	if e.rec.BlockedUntil > at && e.rec.BlockedUntil != 0 {
 		st.BlockedUntil = time.UnixMicro(e.rec.BlockedUntil).UTC()

@@ -3,6 +3,7 @@ package memory
 import (
 	"fmt"
 	"hash/maphash"
+	"maps"
 	"sync"
 
 	"github.com/brimgo/brim/store"
@@ -46,6 +47,9 @@ func (s *Store) full() bool { return s.maxBuckets > 0 && s.count.Load() >= s.max
 func (s *Store) sharedBy(op *store.Op, now int64) *store.Record {
 	all := s.shared.buckets[op.Limit]
 	if all == nil {
+		maps.DeleteFunc(s.shared.buckets, func(l store.Limit, _ *[sharedCount]store.Record) bool {
+			return l.LeakRate < 0 && now-s.maxSkew.Microseconds() >= int64(-l.LeakRate) // the period is over
+		})
 		if len(s.shared.buckets) == maxShared {
 			return nil
 		}

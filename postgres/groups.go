@@ -14,7 +14,7 @@ type fillRequest = combine.Request[store.Op, store.State]
 // combinable reports whether the plain statements can decide the operation: it is a TryFillup, or a
 // booking, which has a ceiling.
 func combinable(op *store.Op) bool {
-	return op.Mode == store.IfFits && op.Amount > 0 && op.Limit != (store.Limit{}) &&
+	return op.Mode == store.IfFits && op.Amount > 0 && op.Limit != (store.Limit{}) && op.LeakRate >= 0 &&
 		op.Hold == 0 && op.CeilingAt.IsZero() && op.BlockFor == 0
 }
 

@@ -197,6 +197,7 @@ func (s *Store) Fill(ctx context.Context, op store.Op) (store.State, error) {
 // a block. Where the row as it is leaves nothing to write, fillIdle locks no row and makes none.
 func (s *Store) fillIdle(ctx context.Context, op store.Op) (st store.State, err error) {
 	var effect store.Effect
+	var refused error // by package store, not by the server
 	err = s.run.Look(ctx, "fill", func(ctx context.Context, conn *pgxpool.Conn) error {
 		found, err := s.records(ctx, conn, []string{op.Key})
 		if err != nil {
@@ -206,9 +207,12 @@ func (s *Store) fillIdle(ctx context.Context, op store.Op) (st store.State, err 
 		if err != nil {
 			return err
 		}
-		st, effect, err = rec.Fill(&op, found.clock, s.maxSkew)
-		return err
+		st, effect, refused = rec.Fill(&op, found.clock, s.maxSkew)
+		return nil
 	})
+	if err == nil && refused != nil {
+		return store.State{}, s.run.Wrap("fill", refused)
+	}
 	if err == nil && effect != 0 {
 		return one(s.apply(ctx, "fill", []store.Txn{{op}}))
 	}

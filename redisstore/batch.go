@@ -192,6 +192,9 @@ func appendOp(in []byte, op *store.Op) []byte {
 			in = number(in, f.name, f.v)
 		}
 	}
+	if op.LeakRate < 0 {
+		in = number(in, "begins", float64(op.Begins))
+	}
 	if !op.CeilingAt.IsZero() {
 		in = number(in, "since", float64(op.CeilingAt.UnixMicro()))
 	}

@@ -8,11 +8,12 @@
 --   txns    the transactions: an operation each, or an array of several
 -- An operation has key (a number; without it, that of the transaction), limit (a text; '' is the
 -- limit last written), capacity, rate (without these three, those of the operation before), mode
--- (without it, iffits), amount, least (in mode upto, which iffits with this field is), hold, ceiling, since (the time of the ceiling), block (microseconds,
+-- (without it, iffits), amount, least (in mode upto, which iffits with this field is), hold, ceiling, since (the time of the ceiling), begins (of the period that ends at -rate), block (microseconds,
 -- or -1: until the bucket is empty) and times: how often to carry it out, until it is refused. What
 -- is absent is 0.
 -- The answer is the clock, and for each key the text that was there, or an error, or an array of the
 -- error of its write.
+-- A rate below 0 is the time at which the bucket empties; nothing leaks before.
 -- Times are microseconds since 1970. A double holds all from -2^53 to forever exactly.
 local forever, none = 9007199254740992, -1 / 0 -- none: there is no block
 local never = 4611686018427387 -- a time of that many microseconds has no end
@@ -47,7 +48,7 @@ end
 -- after it has expired. Most writes leave the minute as it is, and then need not set it.
 local function minute(r)
   local l = limits[r.limit or '']
-  local ends = max(not l and r.at or l.rate > 0 and r.at + r.level / l.rate * 1000000 or forever, r.blocked)
+  local ends = max(not l and r.at or l.rate > 0 and r.at + r.level / l.rate * 1000000 or l.rate < 0 and -l.rate or forever, r.blocked)
   return r.held == 0 and ends < forever and not batch.clock and ceil(ends / 60000000)
 end
 
@@ -72,10 +73,11 @@ for i = 1, #keys do
       held, blocked = tonumber(held or match(rest, '^ (%d[%d.e+-]*)$')), bs and tonumber(bs .. bus) or none
     end
     if limit and not l then
-      local cap, rate = match(limit, '^(%d[%d.e+-]*) (%d[%d.e+-]*)$')
+      local cap, rate = match(limit, '^(%d[%d.e+-]*) (-?%d[%d.e+-]*)$')
       cap, rate = tonumber(cap), tonumber(rate)
-      l = cap and rate and cap <= most and (rate == 0 or rate >= 1e-12 and rate <= most) and {capacity = cap, rate = rate}
-      if l and cap + rate > 0 then
+      l = cap and rate and cap <= most and (rate == 0 or rate >= 1e-12 and rate <= most
+        or rate <= -1e9 and rate >= -most and rate % 1 == 0) and {capacity = cap, rate = rate}
+      if l and (cap + rate > 0 or rate < 0) then
         limits[limit] = l
       else
         l, limit = l and level == 0 and held == 0 and bs, nil
@@ -99,6 +101,14 @@ for i = 1, #keys do
   end
 end
 
+-- left is Record.LevelAt.
+local function left(r, rate, now)
+  if rate < 0 then
+    return (now <= r.at or now < -rate) and r.level or 0
+  end
+  return max(0, r.level - rate * ((now - r.at) / 1000000))
+end
+
 -- refuse changes the bucket of an operation that is not accepted, unless a block lasts: it ends the
 -- time at another rate if changes is set, and sets the block. A block by hand may prolong another.
 local function refuse(r, o, changes)
@@ -107,12 +117,12 @@ local function refuse(r, o, changes)
   if r.blocked > now and o.mode ~= 'block' then
     return
   end
-  local level, long = r.level > 0 and max(0, r.level - was.rate * ((now - r.at) / 1000000)) or 0, o.block or 0
+  local level, long = r.level > 0 and left(r, was.rate, now) or 0, o.block or 0
   if changes and l and was and l.rate ~= was.rate then
     r.level, r.at, r.limit, r.write, was = level, now, o.limit, true, l
   end
   if long == -1 then
-    long = level > 0 and ceil(level / was.rate * 1000000) or 0
+    long = level > 0 and (was.rate < 0 and -was.rate - now or ceil(level / was.rate * 1000000)) or 0
   end
   local till = long < never and min(now + long, forever) or forever
   if till > max(r.blocked, now) then
@@ -126,10 +136,12 @@ local function fill(o)
   local r, mode, amount, hold = recs[o.key], o.mode, o.amount or 0, o.hold or 0
   local limit = o.limit ~= '' and o.limit or r.limit
   local l, was = limits[limit or ''], limits[r.limit or '']
-  if amount == 0 and hold == 0 then
+  if o.begins and (max(r.at, clock) < o.begins or max(r.at, clock) >= -l.rate) then
+    return nil -- the bucket is in another period
+  elseif amount == 0 and hold == 0 then
     local past = clock - skew
-    if mode == 'delete' or mode == 'prune' and (not was or was.rate > 0) and max(r.at, r.blocked) <= past
-      and r.held == 0 and (r.level == 0 or r.level <= was.rate * ((past - r.at) / 1000000)) then
+    if mode == 'delete' or mode == 'prune' and (not was or was.rate ~= 0) and max(r.at, r.blocked) <= past
+      and r.held == 0 and (r.level == 0 or left(r, was.rate, past) == 0) then
       recs[o.key] = {level = 0, at = clock, held = 0, blocked = none, write = true}
     elseif mode == 'block' then
       refuse(r, o, false)
@@ -151,9 +163,9 @@ local function fill(o)
     end
   end
   if o.ceiling then
-    rim = o.ceiling - (o.since and rate * (max(0, now - o.since) / 1000000) or 0)
+    rim = o.ceiling - (o.since and rate > 0 and rate * (max(0, now - o.since) / 1000000) or 0)
   end
-  local before = max(0, r.level - was.rate * ((now - r.at) / 1000000))
+  local before = left(r, was.rate, now)
   if o.least then -- Record.upTo
     local n = min(amount, math.floor(rim - (before + r.held)))
     if before + r.held + n > rim then
@@ -168,7 +180,7 @@ local function fill(o)
   end
   local accepted = mode == 'always' or room and r.blocked <= now
   if (accepted or mode == 'clamp') and not (amount < 0 and hold == 0 and before == 0) then
-    if before ~= r.level or before == 0 or rate == 0 or rate ~= was.rate then
+    if before ~= r.level or before == 0 or rate <= 0 or rate ~= was.rate then
       r.at = now -- else the leak was lost in rounding
     end
     r.level = mode == 'clamp' and not room and max(before, rim - r.held) or after

@@ -31,7 +31,10 @@ func parse(raw string) (rec store.Record, whole bool) {
 		return t
 	}
 	rec.Level, rec.Time = amount(f[0]), micros(f[1])
-	rec.Capacity, rec.LeakRate = amount(f[2]), amount(f[3])
+	rec.Capacity, rec.LeakRate = amount(f[2]), amount(strings.TrimPrefix(f[3], "-"))
+	if strings.HasPrefix(f[3], "-") { // the end of a period
+		rec.LeakRate = -rec.LeakRate
+	}
 	if len(f) > 4 {
 		rec.Held = amount(f[4])
 	}

@@ -17,10 +17,13 @@ const Never = time.Duration(1<<62 - 1)
 //
 // A bucket that starts empty lets about twice its Capacity through in the time that a full
 // bucket takes to drain. For "never more than c in any window", see package spend.
+//
+// A limit of [Per] is a quota of the calendar: it has a Capacity, and no LeakRate.
 type Limit struct {
 	Capacity float64 // units, from 0 to 2^53; integers up to 2^53 are exact
 	LeakRate float64 // units per second: 0, which never leaks, or from 1e-12 to 2^53
 	special  special // a mark that no computed limit can have by accident
+	period   uint32  // of a quota of the calendar, the number of its periods; see kinds
 }
 
 // special tells the limits apart that are not a capacity and a leak rate.
@@ -29,6 +32,8 @@ type special uint8
 const (
 	nobody special = 1 + iota
 	unlimited
+	invalidPeriod
+	tooManyPeriods
 )
 
 // Nobody is the limit under which nothing fits but an amount of 0, with a RetryAfter of [Never].
@@ -84,7 +89,8 @@ type State struct {
 	// Capacity is the capacity in units that the call decided by. A read without a limit
 	// reports the limit last written.
 	Capacity float64
-	// LeakRate is the leak rate in units per second of the same limit.
+	// LeakRate is the leak rate in units per second of the same limit. It is 0 under a quota of the
+	// calendar.
 	LeakRate float64
 	// Spilled is the number of units that a Fillup lost because they exceeded the capacity.
 	Spilled float64
@@ -100,6 +106,9 @@ type State struct {
 	// At is the bucket's time at the decision: the store's clock, or the time of the last write
 	// if the clock is behind it.
 	At time.Time
+	// Empties is the end of the period of a quota of the calendar, on the store's clock, at which the
+	// bucket empties. It is zero under any other limit.
+	Empties time.Time
 	// BlockedUntil is the time on the store's clock before which nothing fits. It is zero if
 	// the bucket is not blocked.
 	BlockedUntil time.Time
@@ -129,7 +138,7 @@ func (s State) Remaining() float64 {
 // clock and rounded up to a microsecond, after an acceptance as well. It is 0 if they fit at once, and
 // [Never] if no wait helps.
 func (s State) When(n float64) time.Duration {
-	r := Record{Level: s.Level, Held: s.Held, Time: s.At.UnixMicro(), Limit: Limit{Capacity: s.Capacity, LeakRate: s.LeakRate}}
+	r := Record{Level: s.Level, Held: s.Held, Time: s.At.UnixMicro(), Limit: s.Limit()}
 	if !s.BlockedUntil.IsZero() {
 		r.BlockedUntil = s.BlockedUntil.UnixMicro()
 	}
@@ -156,7 +165,11 @@ func (s State) String() string {
 	if s.Held > 0 {
 		unit(", ", s.Held, " held")
 	}
-	unit(", leak ", s.LeakRate, "/s")
+	if s.Empties.IsZero() {
+		unit(", leak ", s.LeakRate, "/s")
+	} else {
+		b = s.Empties.UTC().AppendFormat(append(b, ", empties at "...), time.RFC3339)
+	}
 	if s.BlockedUntil.After(s.At) {
 		b = s.BlockedUntil.UTC().AppendFormat(append(b, ", blocked until "...), time.RFC3339)
 	}
@@ -169,10 +182,13 @@ func (s State) String() string {
 // TimeToEmpty reports the time after At in which Level leaks if nothing more goes in, rounded
 // up to a microsecond. It is 0 if Level is 0. Otherwise it is [Never] if the bucket does not
 // leak, or if it is empty after the year 2255; see [MaxTime]. Held units do not leak, so they do
-// not count.
+// not count. Under a quota of the calendar it is the time to the end of the period.
 func (s State) TimeToEmpty() time.Duration {
-	if s.Level <= 0 {
+	switch {
+	case s.Level <= 0:
 		return 0
+	case !s.Empties.IsZero():
+		return max(0, s.Empties.Sub(s.At))
 	}
 	d := seconds(s.Level / s.LeakRate)
 	if d.Microseconds() >= MaxTime-s.At.UnixMicro() {

@@ -17,7 +17,7 @@ type Record struct {
 	Level        float64 // units that leak, at Time
 	Held         float64 // units that do not leak
 	Time         int64   // time of Level: the last write, unless the leak was lost in rounding
-	Limit                // limit last written; time since Time leaks at its rate
+	Limit                // limit last written; time since Time leaks at its rate, or empties at -LeakRate
 	BlockedUntil int64   // nothing fits before; 0 is no time and means that there is no block
 }
 
@@ -41,7 +41,8 @@ func NewRecord(clock int64) Record { return Record{Time: clock} }
 
 // Fill decides op at time clock and changes the record accordingly. The backend stores the
 // record if the Effect contains [Write]. The error is [ErrNotHeld], [ErrInvalidAmount] or
-// [errors.ErrUnsupported], and leaves the record unchanged.
+// [errors.ErrUnsupported], and leaves the record unchanged. It is a
+// [*PeriodError] if op is under a quota of the calendar of which another period has begun.
 //
 //	now     = max(Time, clock)
 //	before  = LevelAt(now), by the rate last written
@@ -94,6 +95,9 @@ func (r *Record) Fill(op *Op, clock int64, maxSkew time.Duration) (st State, eff
 // copy until the writes are complete. For a backend in memory that wait takes a seventh of the
 // time of a decision.
 func (r *Record) FillTo(st *State, op *Op, clock int64, maxSkew time.Duration) (effect Effect, err error) {
+	if op.LeakRate < 0 && !op.begun(r.timeAt(clock, maxSkew)) {
+		return 0, &PeriodError{[]time.Time{toTime(r.timeAt(clock, maxSkew))}}
+	}
 	if op.Mode > Always {
 		*st, effect, err = r.special(op, clock, maxSkew)
 		return effect, err
@@ -148,6 +152,9 @@ func (r *Record) FillTo(st *State, op *Op, clock int64, maxSkew time.Duration) (
 	}
 
 	st.Level, st.Held, st.Capacity, st.LeakRate = level, r.Held, op.Capacity, op.LeakRate
+	if op.LeakRate < 0 {
+		st.SetLimit(op.Limit)
+	}
 	st.Spilled, st.At, st.Accepted = spilled, toTime(now), accepted
 	if op.Amount < 0 {
 		st.Drained = before - level
@@ -168,7 +175,7 @@ func (r *Record) FillTo(st *State, op *Op, clock int64, maxSkew time.Duration) (
 // fillAsWritten is FillTo for an op without a limit.
 func (r *Record) fillAsWritten(st *State, op *Op, clock int64, maxSkew time.Duration) (Effect, error) {
 	as := *op
-	as.Limit = r.Limit
+	as.Limit, as.Begins = r.Limit, anyPeriod
 	switch {
 	case r.Limit != (Limit{}):
 		return r.FillTo(st, &as, clock, maxSkew)
@@ -221,9 +228,9 @@ func (r Record) State(limit Limit, clock int64, maxSkew time.Duration) State {
 	r.unskew(clock, maxSkew)
 	now := max(r.Time, clock)
 	st := State{
-		Level: r.LevelAt(now), Held: r.Held,
-		Capacity: limit.Capacity, LeakRate: limit.LeakRate, At: toTime(now),
+		Level: r.LevelAt(now), Held: r.Held, At: toTime(now),
 	}
+	st.SetLimit(limit)
 	if r.blocked(now) {
 		st.BlockedUntil = toTime(r.BlockedUntil)
 	}
@@ -266,11 +273,25 @@ func (r Record) Expired(clock int64, maxSkew time.Duration) bool {
 // carry out the same operations in the same order:
 //
 //	max(0, Level - LeakRate * ((now - Time) / 1e6))
+//
+// A LeakRate below 0 is the end of a period: Level is left before the time -LeakRate, and 0 from then
+// on.
 func (r *Record) LevelAt(now int64) float64 {
 	if now <= r.Time {
 		return r.Level // a busy key is often filled twice in a microsecond: skip the division
 	}
-	return max(0, r.Level-leaked(r.LeakRate, now-r.Time))
+	return levelAfter(r.Level, r.LeakRate, r.Time, now-r.Time)
+}
+
+// levelAfter returns what is left of a level us microseconds after the time at.
+func levelAfter(level, rate float64, at, us int64) float64 {
+	if rate < 0 {
+		if at+us >= int64(-rate) {
+			return 0
+		}
+		return level
+	}
+	return max(0, level-leaked(rate, us))
 }
 
 // setRate ends the time at the rate last written if l has another: from now on l holds. A zero limit
@@ -332,7 +353,9 @@ func (r *Record) blocked(now int64) bool { return r.BlockedUntil > now && r.Bloc
 func (r *Record) block(op *Op, now int64) Effect {
 	d := op.BlockFor
 	if d == UntilEmpty {
-		d = State{Level: r.LevelAt(now), LeakRate: r.LeakRate}.TimeToEmpty()
+		st := State{Level: r.LevelAt(now), At: toTime(now)}
+		st.SetLimit(r.Limit)
+		d = st.TimeToEmpty()
 	}
 	until := min(now+d.Microseconds(), MaxTime)
 	if d >= Never {
@@ -369,7 +392,7 @@ func (o *Op) rim(now int64) float64 {
 // ceiling is rim for an operation with a ceiling. It is apart from rim, because the compiler inlines
 // rim only while it is this short.
 func (o *Op) ceiling(now int64) float64 {
-	if o.CeilingAt.IsZero() {
+	if o.CeilingAt.IsZero() || o.LeakRate <= 0 {
 		return o.Ceiling
 	}
 	// The clock can be behind CeilingAt after it jumped forward and was set right. A ceiling does
@@ -420,15 +443,18 @@ func (r *Record) roomAfter(op *Op, n, rim, rate float64, elapsed int64) int64 {
 	fits := func(us int64) bool {
 		level := r.Level
 		if us > 0 {
-			level = max(0, level-leaked(rate, us))
+			level = levelAfter(level, rate, r.Time, us)
 		}
 		return r.fits(op, n, level, rim)
 	}
 	if fits(elapsed) {
 		return 0
 	}
+	if rate < 0 && r.Held+n <= rim {
+		return int64(-rate) - r.Time
+	}
 	guess := math.Ceil((r.Level + r.Held + n - rim) / rate * 1e6)
-	if r.Held+n > rim || rate == 0 || !(guess < 2*MaxTime) {
+	if r.Held+n > rim || rate <= 0 || !(guess < 2*MaxTime) {
 		return -1
 	}
 	// Bracket the first fit between lo, when n does not fit, and hi, when n fits.

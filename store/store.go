@@ -16,7 +16,8 @@ import (
 // If the context is already done, every method returns the context's error and does nothing.
 // After Close every method returns [ErrClosed]. After an error other than [ErrUnknownOutcome]
 // nothing was applied. A refusal is a [State], never an error. A store never gets [Nobody] or
-// [Unlimited].
+// [Unlimited]. It gets a quota of the calendar in the form of [Op.SetPeriod]: a negative leak rate is
+// the time at which a bucket empties, and nothing leaks before.
 type Store interface {
 	// Fill decides one operation on one bucket atomically. It is the hot path.
 	Fill(ctx context.Context, op Op) (State, error)
@@ -127,6 +128,11 @@ type Op struct {
 	// store's clock. A caller that takes units back sets Ceiling and CeilingAt from the State
 	// of its earlier call: the operation then succeeds only if nobody has put units in since.
 	CeilingAt time.Time
+	// Begins is the beginning of the period that ends at -LeakRate, in microseconds since the Unix
+	// epoch, if LeakRate is negative; see [Op.SetPeriod]. It is 0 under other limits. If the bucket's
+	// time, which is the store's clock or the last write if the clock is behind it, is not in the
+	// period, the store answers [*PeriodError].
+	Begins int64
 	// BlockFor is the penalty. If it is not 0, the amount does not fit, and no block lasts, the
 	// bucket is blocked for BlockFor, or [UntilEmpty]. In mode Block it is the duration of the
 	// block. From [Never] on, a block lasts for ever.

@@ -4,10 +4,12 @@ import (
 	"encoding"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/brimgo/brim/internal/calendar"
 	"github.com/brimgo/brim/internal/duration"
 )
 
@@ -30,10 +32,14 @@ var (
 //	100/h        the same
 //	100@0.5      capacity 100; 0.5 units leak per second
 //	100@0        capacity 100; nothing leaks
+//	100/day@Europe/Berlin         100 in each calendar day of the zone, as with Per
+//	100/week,sunday@UTC           weeks that start on Sunday
+//	100/month,15,06:00@Asia/Tokyo months that start on the 15th at 06:00
 //	nobody, 0    Nobody
 //	unlimited    Unlimited
 //
-// A period is one of package time, or has days of 24 hours and weeks: 30d, 2w. The error is
+// A period is one of package time, or has days of 24 hours and weeks: 30d, 2w. A calendar period is
+// hour, day, week, month or year, and has a zone. The error is
 // [ErrInvalidLimit] and tells how to write a limit.
 func ParseLimit(s string) (Limit, error) {
 	switch s {
@@ -44,7 +50,7 @@ func ParseLimit(s string) (Limit, error) {
 	}
 	l, err := parseLimit(s)
 	if err != nil {
-		return Limit{}, fmt.Errorf("brim: %w: %q: %w; write 100/1h, 100@0.5 (leaks 0.5 per second), %s or %s",
+		return Limit{}, fmt.Errorf("brim: %w: %q: %w; write 100/1h, 100@0.5 (leaks 0.5 per second), 100/day@UTC, %s or %s",
 			ErrInvalidLimit, s, err, textNobody, textUnlimited)
 	}
 	return l, l.Validate()
@@ -67,11 +73,84 @@ func parseLimit(s string) (Limit, error) {
 	if rest != "" && strings.Trim(rest, "0123456789.") == rest { // a unit without a number
 		rest = "1" + rest
 	}
+	if period, zone, calendar := cutPeriod(rest); calendar {
+		return parsePer(capacity, period, zone)
+	}
 	period, err := duration.Parse(rest)
 	if err == nil && period <= 0 {
 		err = fmt.Errorf("the period must be positive")
 	}
 	return Over(capacity, period), err
+}
+
+// cutPeriod cuts a calendar period from its zone. It reports whether the text is that of a period, with
+// or without a zone.
+func cutPeriod(text string) (period, zone string, calendar bool) {
+	period, zone, calendar = strings.Cut(text, "@")
+	name, _, _ := strings.Cut(period, ",")
+	return period, zone, calendar || name != "" && slices.Contains(units[:], name)
+}
+
+// parsePer reads a quota of the calendar.
+func parsePer(capacity float64, period, zone string) (Limit, error) {
+	parts := strings.Split(period, ",")
+	unit := slices.Index(units[:], parts[0])
+	switch {
+	case zone == "":
+		return Limit{}, fmt.Errorf("a calendar period needs a zone: write 100/%s@UTC for a calendar %[1]s, or 100/24h for 24 hours",
+			parts[0])
+	case unit < 1:
+		return Limit{}, fmt.Errorf("%q is no calendar period; that is hour, day, week, month or year", parts[0])
+	}
+	location, err := time.LoadLocation(zone)
+	if err != nil || zone == "Local" {
+		return Limit{}, fmt.Errorf("%q is no zone; that is UTC, or a name such as Europe/Berlin", zone)
+	}
+	l := Per(capacity, Period(unit), location)
+	for _, part := range parts[1:] {
+		if l, err = starting(l, Period(unit), part); err != nil {
+			return Limit{}, err
+		}
+	}
+	return l, nil
+}
+
+// starting sets the start of a quota's periods by a part of its text.
+func starting(l Limit, unit Period, part string) (Limit, error) {
+	for day := time.Sunday; day <= time.Saturday; day++ {
+		if unit == Week && part == strings.ToLower(day.String()) {
+			return l.WeekStarting(day), nil
+		}
+	}
+	if day, err := strconv.Atoi(part); err == nil && unit == Month && day >= 1 && day <= 31 {
+		return l.MonthStarting(day), nil
+	}
+	for _, layout := range [...]string{"15:04", "15:04:05"} { // Parse takes a fraction of a second as well
+		if at, err := time.Parse(layout, part); err == nil && unit != Hour {
+			return l.DayStarting(at.Sub(time.Date(at.Year(), at.Month(), at.Day(), 0, 0, 0, 0, time.UTC))), nil
+		}
+	}
+	return Limit{}, fmt.Errorf("a %s cannot start on %q; write 100/week,sunday@UTC, 100/month,15@UTC or 100/day,06:00@UTC",
+		units[unit], part)
+}
+
+// text returns the text of the periods, as parsePer reads it.
+func (k *kind) text() string {
+	s := units[k.unit]
+	if k.unit == calendar.Week && k.Week != calendar.Midnight.Week {
+		s += "," + strings.ToLower(k.Week.String())
+	}
+	if k.unit == calendar.Month && k.Day != calendar.Midnight.Day {
+		s += "," + strconv.Itoa(k.Day)
+	}
+	if k.Clock != 0 {
+		layout := "15:04"
+		if k.Clock%time.Minute != 0 {
+			layout = "15:04:05.999999"
+		}
+		s += "," + time.Time{}.Add(k.Clock).Format(layout)
+	}
+	return s + "@" + k.zone
 }
 
 // number reads a number that is not negative. It refuses the texts of infinity, NaN and
@@ -102,6 +181,9 @@ func (l Limit) text() string {
 		return textUnlimited
 	}
 	capacity := strconv.FormatFloat(l.Capacity, 'f', -1, 64)
+	if l.Calendar() {
+		return capacity + "/" + l.periods().kind.text()
+	}
 	if s := math.Round(l.Capacity / l.LeakRate); s >= 1 && s < maxWait/1e6 {
 		if period := time.Duration(s) * time.Second; Over(l.Capacity, period) == l {
 			return capacity + "/" + duration.Short(period)

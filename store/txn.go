@@ -20,6 +20,9 @@ import (
 // RetryAfter of a refused operation is the wait until all operations of
 // the transaction on the same bucket fit, one after the other.
 func Decide(txn Txn, recs []*Record, clock int64, maxSkew time.Duration) (res Result, effects []Effect) {
+	if times, inside := txn.times(recs, clock, maxSkew); !inside {
+		return Result{Err: &PeriodError{times}}, make([]Effect, len(txn))
+	}
 	before := make([]Record, len(txn))
 	for i, r := range recs {
 		before[i] = *r
@@ -146,6 +149,9 @@ func together(txn Txn, recs []*Record, r *Record, clock int64, maxSkew time.Dura
 		}
 		if op.Mode == Ask {
 			op.Mode = IfFits
+		}
+		if op.LeakRate < 0 {
+			op.Begins = anyPeriod
 		}
 		ops = append(ops, op)
 	}

@@ -19,6 +19,7 @@ const (
 // Bounds of a valid [Record].
 const (
 	maxUnits  = 1 << 106                // what 2^53 calls with the largest amount put in
+	firstEnd  = 1_000_000_000           // no period of a quota that begins in 1970 or later ends before, in microseconds
 	firstTime = -62_135_596_800_000_000 // the zero time.Time, in microseconds since the Unix epoch
 	lastTime  = 253_402_300_799_999_999 // the end of the year 9999, likewise
 )
@@ -74,6 +75,11 @@ func (l Limit) leakRateValid() bool {
 	return l.LeakRate == 0 || l.LeakRate >= MinLeakRate && l.LeakRate <= MaxAmount
 }
 
+// endValid reports whether the leak rate is the end of a period, as in the records of quotas.
+func (l Limit) endValid() bool {
+	return l.LeakRate <= -firstEnd && l.LeakRate >= -MaxTime && math.Trunc(l.LeakRate) == l.LeakRate
+}
+
 // Validate returns [ErrInvalidLimit] if the capacity or the leak rate is out of range, or both are
 // 0: a limit that somebody forgot is not [Nobody].
 func (l Limit) Validate() error {
@@ -82,6 +88,12 @@ func (l Limit) Validate() error {
 		return nil
 	case l == Limit{}:
 		return fmt.Errorf("brim: %w: the limit is not set; to let nobody in, use Nobody", ErrInvalidLimit)
+	case l.special == tooManyPeriods:
+		return fmt.Errorf("brim: %w: the process uses %d kinds of calendar periods already, which is the most",
+			ErrInvalidLimit, maxPeriods)
+	case l.special == invalidPeriod || l.Calendar() && l.LeakRate != 0:
+		return fmt.Errorf("brim: %w: a quota of the calendar has one of the periods Hour to Year, a zone by its name, "+
+			"such as Europe/Berlin, a day of the week or of the month at which it starts, and no leak rate", ErrInvalidLimit)
 	case l.special != 0:
 		return fmt.Errorf("brim: %w: Nobody and Unlimited have neither a capacity nor a leak rate", ErrInvalidLimit)
 	}
@@ -141,7 +153,8 @@ func unitsValid(n float64) bool { return n >= 0 && n <= maxUnits }
 // others can write or damage calls it on each that it reads. It decides nothing by an invalid one:
 // a held amount of -Inf, for instance, would let everything in.
 //
-// Level and Held are from 0 to 2^106, and the limit is valid. A record without a limit has a block at
+// Level and Held are from 0 to 2^106, and the limit is valid, or a quota in the form of
+// [Op.SetPeriod]. A record without a limit has a block at
 // most. Time is from the year 1 to the year 9999, and no block ends after [MaxTime].
 func (r *Record) Validate() error {
 	switch {
@@ -151,7 +164,7 @@ func (r *Record) Validate() error {
 		return corrupt("held amount", r.Held)
 	case !r.capacityValid():
 		return corrupt("capacity", r.Capacity)
-	case !r.leakRateValid():
+	case !r.leakRateValid() && !r.endValid():
 		return corrupt("leak rate", r.LeakRate)
 	case r.Limit == Limit{} && (r.Level > 0 || r.Held > 0):
 		return corrupt("no limit, and level and held amount", [...]float64{r.Level, r.Held})
@@ -189,11 +202,21 @@ func (o *Op) Validate() error {
 		}
 	}
 	switch {
-	case o.special != 0 && o.Limit.Validate() == nil:
+	case o.special != 0:
+		if err := o.Limit.Validate(); err != nil {
+			return err
+		}
 		return fmt.Errorf("brim: %w: a store decides neither by Nobody nor by Unlimited", ErrInvalidLimit)
+	case o.LeakRate < 0 && o.capacityValid() && o.endValid() && o.Begins >= 0 && o.Begins < int64(-o.LeakRate) && !o.Calendar():
+		// a quota in the form of SetPeriod
 	case !o.capacityValid() || !o.leakRateValid() || o.Limit == Limit{}:
 		return o.Limit.Validate()
-	case block:
+	case o.Calendar():
+		return fmt.Errorf("brim: %w: a store decides a quota of the calendar in the form of Op.SetPeriod", ErrInvalidLimit)
+	case o.Begins != 0:
+		return fmt.Errorf("brim: %w: Begins is set without a quota of the calendar", ErrInvalidLimit)
+	}
+	if block {
 		return o.validateBlock()
 	}
 	return o.validateUnits()
@@ -285,7 +308,11 @@ func (t Txn) Validate() error {
 	if len(t) < 2 {
 		return nil
 	}
-	limits := make(map[string]Limit, len(t))
+	type dated struct {
+		Limit
+		begins int64
+	}
+	limits := make(map[string]dated, len(t))
 	upTo := slices.ContainsFunc(t, func(op Op) bool { return op.Mode == UpTo })
 	asks := t.asksSome()
 	for i := range t {
@@ -306,11 +333,12 @@ func (t Txn) Validate() error {
 		if t[i].Limit == (Limit{}) { // the limit last written
 			continue
 		}
-		if l, ok := limits[t[i].Key]; ok && l != t[i].Limit {
+		limit := dated{t[i].Limit, t[i].Begins}
+		if l, ok := limits[t[i].Key]; ok && l != limit {
 			return fmt.Errorf("brim: %w: one key occurs with two limits in a transaction; use one limit",
 				ErrInvalidLimit)
 		}
-		limits[t[i].Key] = t[i].Limit
+		limits[t[i].Key] = limit
 	}
 	return nil
 }

@@ -138,15 +138,16 @@ func (r *runner) check(call string, limit store.Limit, got store.State, err erro
 		return
 	}
 	full := store.State{
-		Level: want.level, Held: want.held, Capacity: limit.Capacity, LeakRate: limit.LeakRate, Spilled: want.spilled,
+		Level: want.level, Held: want.held, Spilled: want.spilled,
 		Taken: want.taken, Drained: want.drained, RetryAfter: want.retry, At: r.clock.now().Add(want.ahead), Accepted: want.accepted, Full: want.full,
 		Estimate: got.Estimate,
 	}
+	full.SetLimit(limit)
 	if want.blocked != 0 {
 		full.BlockedUntil = full.At.Add(want.blocked)
 	}
 	if limit == (store.Limit{}) {
-		full.Capacity, full.LeakRate = got.Capacity, got.LeakRate
+		full.Capacity, full.LeakRate, full.Empties = got.Capacity, got.LeakRate, got.Empties
 	}
 	if retryMatches(got.RetryAfter, want.retry) {
 		full.RetryAfter = got.RetryAfter
@@ -160,7 +161,7 @@ func (r *runner) check(call string, limit store.Limit, got store.State, err erro
 func (r *runner) checkRead(b store.Bucket, filled store.State) {
 	r.t.Helper()
 	want := store.State{
-		Level: filled.Level, Held: filled.Held, Capacity: filled.Capacity, LeakRate: filled.LeakRate,
+		Level: filled.Level, Held: filled.Held, Capacity: filled.Capacity, LeakRate: filled.LeakRate, Empties: filled.Empties,
 		At: filled.At, BlockedUntil: filled.BlockedUntil,
 	}
 	got, err := r.st.Read(r.t.Context(), b)

@@ -87,6 +87,12 @@ func (b Bucket) leaked(now int64) num {
 	if now == b.time {
 		return b.level
 	}
+	if ends := -b.limit.LeakRate; ends > 0 { // a quota of the calendar: all leaves at once
+		if float64(now) >= ends {
+			return num{}
+		}
+		return b.level
+	}
 	return larger(num{}, b.level.sub(perMicro(b.limit.LeakRate).times(now-b.time)))
 }
 
@@ -118,7 +124,7 @@ func rim(op store.Op, now int64) num {
 	}
 	ceiling := quanta(op.Ceiling)
 	if !op.CeilingAt.IsZero() {
-		ceiling = ceiling.sub(perMicro(op.LeakRate).times(max(0, now-op.CeilingAt.UnixMicro())))
+		ceiling = ceiling.sub(perMicro(max(0, op.LeakRate)).times(max(0, now-op.CeilingAt.UnixMicro())))
 	}
 	return ceiling
 }
@@ -270,7 +276,7 @@ func (b Bucket) empties(now int64) int64 {
 
 // slackMicros returns the microseconds in which the slack leaks.
 func (b Bucket) slackMicros() int64 {
-	if b.limit.LeakRate == 0 {
+	if b.limit.LeakRate <= 0 {
 		return 0
 	}
 	return int64(math.Ceil(b.slack / b.limit.LeakRate * 1e6))
@@ -319,7 +325,10 @@ func (m Model) state(op store.Op, b Bucket, d decision, clock int64, got *store.
 	level := seen.leaked(now)
 	st := store.State{
 		Level: level.units(), Held: b.held.units(), Spilled: d.spilled.units(), Taken: d.taken, Drained: d.drained.units(),
-		Capacity: op.Capacity, LeakRate: op.LeakRate, At: time.UnixMicro(now), Accepted: d.accepted, Full: d.full,
+		Capacity: op.Capacity, LeakRate: max(0, op.LeakRate), At: time.UnixMicro(now), Accepted: d.accepted, Full: d.full,
+	}
+	if op.LeakRate < 0 {
+		st.Empties = time.UnixMicro(int64(-op.LeakRate))
 	}
 	if seen.until > now {
 		st.BlockedUntil = time.UnixMicro(seen.until)
@@ -380,6 +389,9 @@ func differs(call any, clock int64, got *store.State, want store.State) error {
 	same := want
 	if got.At.Equal(want.At) {
 		same.At = got.At
+	}
+	if got.Empties.Equal(want.Empties) {
+		same.Empties = got.Empties
 	}
 	if got.BlockedUntil.Equal(want.BlockedUntil) {
 		same.BlockedUntil = got.BlockedUntil

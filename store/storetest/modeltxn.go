@@ -38,6 +38,16 @@ func (m Model) apply(txn store.Txn, clock int64, got *store.Result, lone bool) (
 	for _, op := range txn {
 		t.before[op.Key] = m.bucket(op.Key, clock)
 	}
+	if times := t.outside(); times != nil {
+		other, ok := (*store.PeriodError)(nil), got == nil
+		if !ok && errors.As(got.Err, &other) {
+			ok = slices.EqualFunc(other.Times, times, time.Time.Equal)
+		}
+		if want.Err = (&store.PeriodError{Times: times}); !ok {
+			return want, mismatch{txn, clock, got.Err, times}
+		}
+		return want, nil
+	}
 	switch notHeld := t.try(); {
 	case notHeld && got != nil && !errors.Is(got.Err, store.ErrNotHeld):
 		return want, mismatch{txn, clock, got.Err, store.ErrNotHeld}
@@ -82,6 +92,22 @@ func (m Model) apply(txn store.Txn, clock int64, got *store.Result, lone bool) (
 		}
 	}
 	return want, nil
+}
+
+// outside returns the times of the buckets if an operation is under a quota of the calendar and not in
+// its period.
+func (t *transaction) outside() (times []time.Time) {
+	outside := false
+	for _, op := range t.txn {
+		b, _ := t.before[op.Key].believed(t.clock)
+		now := max(b.time, t.clock)
+		times = append(times, time.UnixMicro(now))
+		outside = outside || op.LeakRate < 0 && (now < op.Begins || float64(now) >= -op.LeakRate)
+	}
+	if !outside {
+		return nil
+	}
+	return times
 }
 
 func asks(op store.Op) bool { return op.Mode == store.Ask }

@@ -24,6 +24,8 @@ func (s *suite) modelDyadic(t *testing.T) {
 			{Capacity: 4, LeakRate: 0.0625},
 			{Capacity: 16},
 			{Capacity: 64, LeakRate: 64},
+			store.Per(16, store.Day, time.UTC),
+			store.Per(10, store.Month, time.UTC),
 		},
 		amount: func(n int) float64 { return float64(n) / 8 },
 		step:   time.Second / 64,
@@ -39,6 +41,7 @@ func (s *suite) modelDecimal(t *testing.T) {
 			{Capacity: 100.1, LeakRate: 3.3},
 			{Capacity: 1e6 / 7, LeakRate: 1e3 / 3},
 			{Capacity: 19.99},
+			store.Per(20.1, store.Hour, time.UTC),
 		},
 		amount:  func(n int) float64 { return float64(n) * 0.1 },
 		step:    time.Microsecond * 7919,
@@ -121,7 +124,7 @@ var (
 
 // op draws a valid operation that the store supports. Operations on one key in a transaction
 // share a limit.
-func (d *driver) op(t *rapid.T, limits map[string]store.Limit) store.Op {
+func (d *driver) op(t *rapid.T, limits map[string]store.Op) store.Op {
 	key := drawKey.Draw(t, "key")
 	kind := drawKind.Draw(t, "kind")
 	extra := drawSmall.Draw(t, "extra")
@@ -129,9 +132,9 @@ func (d *driver) op(t *rapid.T, limits map[string]store.Limit) store.Op {
 	if extra == 9 {
 		limit = d.in.limits[drawSmall.Draw(t, "limit")%len(d.in.limits)]
 	}
-	op := store.Op{Bucket: limit.For(d.prefix + modelKeys[key])}
+	op := d.dated(limit.For(d.prefix+modelKeys[key]), extra)
 	if l, ok := limits[op.Key]; ok {
-		op.Limit = l
+		op.Bucket, op.Begins = l.Bucket, l.Begins
 	}
 	n := d.in.amount(drawSize.Draw(t, "n"))
 	switch kind {
@@ -160,20 +163,20 @@ func (d *driver) op(t *rapid.T, limits map[string]store.Limit) store.Op {
 		op.Amount = op.Least + float64(drawSize.Draw(t, "more"))
 	case 20:
 		op.Mode, op.BlockFor = store.Block, time.Duration(1+extra)*16*d.in.step
-		if extra == 8 && op.LeakRate > 0 && !d.in.inexact {
+		if extra == 8 && op.LeakRate != 0 && !d.in.inexact {
 			op.BlockFor = store.UntilEmpty
 		}
 		return op
 	case 21:
 		if op.Mode = store.Unblock; extra < 5 {
-			op.Limit = store.Limit{}
+			op.Limit, op.Begins = store.Limit{}, 0
 		}
 		return op
 	default:
 		op.Amount = n
 	}
 	if op.Mode == store.Always && op.Hold <= 0 && extra == 7 {
-		op.Limit = store.Limit{} // the limit last written
+		op.Limit, op.Begins = store.Limit{}, 0 // the limit last written
 	}
 	if op.Mode == store.Always || op.Ceiling != 0 {
 		return op
@@ -189,23 +192,38 @@ func (d *driver) op(t *rapid.T, limits map[string]store.Limit) store.Op {
 	case 1:
 		op.BlockFor = time.Duration(1+drawSmall.Draw(t, "block")) * 16 * d.in.step
 	case 2:
-		if op.LeakRate > 0 {
+		if op.LeakRate != 0 {
 			op.BlockFor = store.UntilEmpty
 		}
 	}
 	return op
 }
 
+// dated returns an operation on a bucket, in the period of the clock if its limit is a quota, or in the
+// period before or behind it.
+func (d *driver) dated(b store.Bucket, extra int) store.Op {
+	op, at := store.Op{Bucket: b}, d.clock.now()
+	if begins, ends := b.Limit.PeriodAt(at); extra == 5 {
+		at = begins.Add(-time.Microsecond)
+	} else if extra == 6 {
+		at = ends
+	}
+	if err := op.SetPeriod(at); err != nil {
+		d.t.Fatal(err)
+	}
+	return op
+}
+
 // drawn draws an operation. If it is invalid or unsupported, drawn returns an operation with
 // amount 0.
-func (d *driver) drawn(t *rapid.T, limits map[string]store.Limit) store.Op {
+func (d *driver) drawn(t *rapid.T, limits map[string]store.Op) store.Op {
 	op := d.op(t, limits)
 	if op.Validate() != nil || !d.s.supports(op) {
 		limit := op.Limit
 		if limit == (store.Limit{}) {
 			limit = d.in.limits[0]
 		}
-		op = store.Op{Bucket: limit.For(op.Key)}
+		op = d.dated(limit.For(op.Key), 0)
 	}
 	return op
 }
@@ -259,7 +277,7 @@ func (d *driver) learn(t *rapid.T) {
 			if err != nil {
 				t.Fatalf("Read: %v", err)
 			}
-			if (store.Limit{Capacity: got[0].Capacity, LeakRate: got[0].LeakRate}) == b.perhaps {
+			if got[0].Limit() == b.perhaps {
 				b.limit = b.perhaps
 			}
 		}
@@ -273,7 +291,7 @@ func (d *driver) learn(t *rapid.T) {
 func (d *driver) apply(t *rapid.T) {
 	var txns []store.Txn
 	for range rapid.IntRange(1, 16).Draw(t, "txns") {
-		limits := make(map[string]store.Limit)
+		limits := make(map[string]store.Op)
 		var txn, asks store.Txn
 		fits := drawSmall.Draw(t, "all fit") < 4
 		mixed := fits && drawSmall.Draw(t, "some ask") < 5
@@ -286,7 +304,7 @@ func (d *driver) apply(t *rapid.T) {
 					op.Limit = d.in.limits[0]
 				}
 				if l, ok := limits[op.Key]; ok {
-					op.Limit = l
+					op.Bucket, op.Begins = l.Bucket, l.Begins
 				}
 				asks = append(asks, question(op))
 				if mixed && len(txn) > 0 && op.Amount >= 0 && d.s.supports(question(op)) && drawSmall.Draw(t, "asks") < 3 {
@@ -297,7 +315,7 @@ func (d *driver) apply(t *rapid.T) {
 				continue // the key of an operation of mode UpTo comes again
 			}
 			if op.Limit != (store.Limit{}) {
-				limits[op.Key] = op.Limit
+				limits[op.Key] = op
 			}
 			txn = append(txn, op)
 			d.done.Add(1)
@@ -326,7 +344,7 @@ func (d *driver) read(t *rapid.T) {
 		key := drawKey.Draw(t, "key")
 		b := store.Bucket{Key: d.prefix + modelKeys[key]}
 		if i := drawSmall.Draw(t, "limit"); i < len(d.in.limits) {
-			b.Limit = d.in.limits[i]
+			b = d.dated(d.in.limits[i].For(b.Key), 0).Bucket
 		}
 		buckets = append(buckets, b)
 	}
