@@ -305,7 +305,7 @@ func (e *OverLimitError) Error() string {
 	case e.Held > 0:
 		return fmt.Sprintf("brim: %v: no leak makes the room; %s of %s units are held until somebody releases them",
 			ErrOverLimit, inFull(e.Held), inFull(e.Capacity))
-	case e.LeakRate == 0:
+	case e.LeakRate == 0 && e.Empties.IsZero():
 		return fmt.Sprintf("brim: %v: %s units are left of %s, and the bucket does not leak",
 			ErrOverLimit, inFull(e.Remaining()), inFull(e.Capacity))
 	}

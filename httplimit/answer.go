@@ -68,8 +68,8 @@ func (p *part) draft(policy, rate []byte) (policies, rates []byte) {
 	if p.Unit != "" {
 		policy = appendQuoted(append(policy, ";qu="...), p.Unit)
 	}
-	if p.Limit.LeakRate > 0 {
-		policy = appendInteger(append(policy, ";w="...), max(1, ceilSeconds(p.Limit.Capacity/p.Limit.LeakRate)))
+	if w := p.window(); w > 0 {
+		policy = appendInteger(append(policy, ";w="...), w)
 	}
 	left, more := quota(p.state)
 	rate = appendInteger(append(rate, ";r="...), left)
@@ -79,6 +79,23 @@ func (p *part) draft(policy, rate []byte) (policies, rates []byte) {
 	return policy, rate
 }
 
+// window returns the seconds in which a full bucket drains, or those of the period of a quota of the
+// calendar, or 0 if the bucket does not leak.
+func (p *part) window() float64 {
+	switch {
+	case p.Limit.Calendar():
+		at := p.state.At
+		if at.IsZero() { // the store was not asked
+			at = time.Now()
+		}
+		begins, ends := p.Limit.PeriodAt(at)
+		return wholeSeconds(ends.Sub(begins))
+	case p.Limit.LeakRate > 0:
+		return max(1, ceilSeconds(p.Limit.Capacity/p.Limit.LeakRate))
+	}
+	return 0
+}
+
 // xRateLimit writes the fields for a bucket in state st.
 func xRateLimit(h http.Header, st brim.State) {
 	left, _ := quota(st)
@@ -86,7 +103,11 @@ func xRateLimit(h http.Header, st brim.State) {
 	h["X-Ratelimit-Remaining"] = []string{integer(left)}
 	if blocked := blockedFor(st); max(st.TimeToEmpty(), blocked) < brim.Never {
 		reset := wholeSeconds(blocked)
-		if st.Level > 0 {
+		switch {
+		case st.Level <= 0:
+		case !st.Empties.IsZero():
+			reset = max(reset, wholeSeconds(st.TimeToEmpty()))
+		default:
 			reset = max(reset, ceilSeconds(st.Level/st.LeakRate))
 		}
 		h["X-Ratelimit-Reset"] = []string{integer(reset)}
@@ -97,18 +118,25 @@ func xRateLimit(h http.Header, st brim.State) {
 // no further unit will fit.
 //
 // The draft's parameter "t" is the time until more quota is available. A bucket has no window
-// that ends, so t is the time until the next whole unit has leaked. By the draft, Retry-After
-// should not be below t, so after a refusal t is at most Retry-After.
+// that ends, so t is the time until the next whole unit has leaked, or until the period of a quota of
+// the calendar ends. By the draft, Retry-After should not be below t, so after a refusal t is at most
+// Retry-After.
 func quota(st brim.State) (left, more float64) {
 	if blocked := blockedFor(st); blocked > 0 {
 		return 0, wholeSeconds(blocked)
 	}
 	units := st.Remaining()
 	left = math.Floor(units)
-	if st.Level <= 0 || st.LeakRate == 0 {
+	switch {
+	case st.Level <= 0:
 		return left, 0
+	case !st.Empties.IsZero():
+		more = wholeSeconds(st.TimeToEmpty())
+	case st.LeakRate == 0:
+		return left, 0
+	default:
+		more = ceilSeconds((left + 1 - units) / st.LeakRate)
 	}
-	more = ceilSeconds((left + 1 - units) / st.LeakRate)
 	if st.RetryAfter > 0 && st.RetryAfter < brim.Never {
 		more = min(more, wholeSeconds(st.RetryAfter))
 	}

@@ -71,3 +71,42 @@ func TestRefuseInFull(t *testing.T) {
 		t.Errorf("%s; want %q", w.Body, want)
 	}
 }
+
+// TestFieldsOfQuota: w is the length of the period, and t the time to its end.
+func TestFieldsOfQuota(t *testing.T) {
+	berlin, err := time.LoadLocation("Europe/Berlin")
+	if err != nil {
+		t.Fatal(err)
+	}
+	noon := time.Date(2026, 3, 29, 12, 0, 0, 0, time.UTC) // a day of 23 hours in Berlin, which has 10 left
+	for _, c := range []struct {
+		name                string
+		level               float64
+		retry               time.Duration
+		policy, rate, reset string
+	}{
+		{"empty", 0, 0, `"default";q=100;w=82800`, `"default";r=100`, "0"},
+		{"in use", 40, 0, `"default";q=100;w=82800`, `"default";r=60;t=36000`, "36000"},
+		{"full", 100, 10 * time.Hour, `"default";q=100;w=82800`, `"default";r=0;t=36000`, "36000"},
+		{"never", 100, brim.Never, `"default";q=100;w=82800`, `"default";r=0;t=36000`, "36000"},
+	} {
+		limit := brim.Per(100, brim.Day, berlin)
+		_, ends := limit.PeriodAt(noon)
+		parts := []part{{
+			Policy: Policy{Name: "default", Limit: limit},
+			state:  brim.State{Level: c.level, Capacity: 100, At: noon, Empties: ends, RetryAfter: c.retry},
+		}}
+		draft, x := http.Header{}, http.Header{}
+		DraftFields.set(draft, parts)
+		XRateLimitFields.set(x, parts)
+		if got := draft.Get("RateLimit-Policy"); got != c.policy {
+			t.Errorf("%s: RateLimit-Policy %s; want %s", c.name, got, c.policy)
+		}
+		if got := draft.Get("RateLimit"); got != c.rate {
+			t.Errorf("%s: RateLimit %s; want %s", c.name, got, c.rate)
+		}
+		if got := x.Get("X-RateLimit-Reset"); got != c.reset {
+			t.Errorf("%s: X-RateLimit-Reset %s; want %s", c.name, got, c.reset)
+		}
+	}
+}

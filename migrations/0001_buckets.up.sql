@@ -64,7 +64,8 @@ COMMENT ON TABLE {{schema}}.{{table}} IS
     'Leaky buckets of brim, one row per key. A missing row is an empty bucket.';
 COMMENT ON COLUMN {{schema}}.{{table}}.level IS
     'Units at atime, without held ones. '
-    'The level now is greatest(0, level - leak_rate * seconds since atime).';
+    'The level now is greatest(0, level - leak_rate * seconds since atime), '
+    'or under a quota of the calendar: level until its end, and 0 from then on.';
 COMMENT ON COLUMN {{schema}}.{{table}}.held IS
     'Reserved units, which take room and do not leak.';
 COMMENT ON COLUMN {{schema}}.{{table}}.atime IS
@@ -72,7 +73,8 @@ COMMENT ON COLUMN {{schema}}.{{table}}.atime IS
 COMMENT ON COLUMN {{schema}}.{{table}}.capacity IS
     'Units that the bucket can hold, by the limit last written. Each call brings its own limit.';
 COMMENT ON COLUMN {{schema}}.{{table}}.leak_rate IS
-    'Units that leak per second, by the limit last written. A bucket with 0 never leaks.';
+    'Units that leak per second, by the limit last written. A bucket with 0 never leaks. '
+    'Below 0: the end of the period of a quota, in microseconds since 1970.';
 COMMENT ON COLUMN {{schema}}.{{table}}.pre IS
     'Scratch: the level that the last statement found, for its RETURNING, or null. '
     'Without meaning afterwards.';

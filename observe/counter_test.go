@@ -76,7 +76,7 @@ func TestLabels(t *testing.T) {
 		}
 	}
 	for want, err := range map[string]error{
-		"ok": nil, "failed": store.ErrUnavailable, "canceled": context.Canceled, "late": context.DeadlineExceeded,
+		"ok": &store.PeriodError{}, "failed": store.ErrUnavailable, "canceled": context.Canceled, "late": context.DeadlineExceeded,
 		"unknown": errors.Join(store.ErrUnknownOutcome, context.Canceled),
 	} {
 		if got := (observe.Outcome{Err: err}).Label(); got != want {

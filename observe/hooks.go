@@ -60,6 +60,9 @@ type Decision struct {
 	Mode   store.Mode
 	Amount float64 // units; a negative amount takes units out; of a TakeUpTo those that went in, or the least
 	Hold   float64 // units; the change of the held units
+	// Begins is the beginning of the period of a quota of the calendar, which ends at State.Empties. It is
+	// zero under another limit.
+	Begins time.Time
 	// State is the answer of the store. Its RetryAfter is the wait after a refusal, also if
 	// Shadowed spared the caller the wait.
 	State store.State

@@ -28,17 +28,30 @@ func (d Decision) Label() string {
 	return "refused"
 }
 
-// Limit returns the limit by which the operation was decided.
+// Limit returns the limit by which the operation was decided. A quota of the calendar has the form of
+// [store.Op.SetPeriod]; see [Decision.Under].
 func (d Decision) Limit() store.Limit {
-	return store.Limit{Capacity: d.State.Capacity, LeakRate: d.State.LeakRate}
+	return d.State.Limit()
 }
 
-// Label returns a word for the label of a metric: "ok", also if the store refused; "unknown", if
-// the call may have been applied (see [store.ErrUnknownOutcome]); "canceled", if the caller
-// left, or "late", if the caller's deadline passed, and nothing was applied; or "failed".
+// Under reports whether the operation was decided by that limit. A quota of the calendar is known by its
+// capacity and by the period.
+func (d Decision) Under(l store.Limit) bool {
+	if !l.Calendar() {
+		return d.Limit() == l
+	}
+	begins, ends := l.PeriodAt(d.Begins)
+	return l.Capacity == d.State.Capacity && begins.Equal(d.Begins) && ends.Equal(d.State.Empties)
+}
+
+// Label returns a word for the label of a metric: "ok", also if the store refused, or if it answered
+// with a [*store.PeriodError], after which the Limiter asks again; "unknown", if the call may have been
+// applied (see [store.ErrUnknownOutcome]); "canceled", if the caller left, or "late", if the caller's
+// deadline passed, and nothing was applied; or "failed".
 func (o Outcome) Label() string {
+	_, other := errors.AsType[*store.PeriodError](o.Err)
 	switch {
-	case o.Err == nil:
+	case o.Err == nil, other:
 		return "ok"
 	case errors.Is(o.Err, store.ErrUnknownOutcome): // first: it may wrap an error of the context
 		return "unknown"

@@ -38,7 +38,7 @@ var units = [...]string{Hour: "hour", Day: "day", Week: "week", Month: "month", 
 // refuses the limit if an argument is out of range, or if the process uses more than 65,536 kinds of
 // periods: a kind is the period, its zone and its start.
 func Per(capacity float64, period Period, zone *time.Location) Limit {
-	if zone == nil || period == 0 || int(period) >= len(units) {
+	if zone == nil || zone.String() == "" || period == 0 || int(period) >= len(units) {
 		return Limit{Capacity: capacity, special: invalidPeriod}
 	}
 	if capacity == 0 {

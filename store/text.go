@@ -70,11 +70,11 @@ func parseLimit(s string) (Limit, error) {
 		rate, err := number(rest)
 		return Limit{Capacity: capacity, LeakRate: rate}, err
 	}
-	if rest != "" && strings.Trim(rest, "0123456789.") == rest { // a unit without a number
-		rest = "1" + rest
-	}
 	if period, zone, calendar := cutPeriod(rest); calendar {
 		return parsePer(capacity, period, zone)
+	}
+	if rest != "" && strings.Trim(rest, "0123456789.") == rest { // a unit without a number
+		rest = "1" + rest
 	}
 	period, err := duration.Parse(rest)
 	if err == nil && period <= 0 {

@@ -87,6 +87,8 @@ func FuzzParseLimit(f *testing.F) {
 	f.Add("100/1h")
 	f.Add("100@0.3")
 	f.Add("nobody")
+	f.Add("100/month,31,06:30@UTC")
+	f.Add("1/week,sunday@Europe/Berlin")
 	f.Fuzz(func(t *testing.T, s string) {
 		l, err := ParseLimit(s)
 		if err != nil {

@@ -201,7 +201,15 @@ func (c *course) levels(begin, now time.Time) []plot.Point {
 
 // leak returns the level from the last call of the slot on. until is in seconds after begin.
 func (t *slot) leak(begin time.Time, until float64) []plot.Point {
-	return plot.Level([]plot.Point{{X: t.seconds(t.end, begin), Y: float64(t.level)}}, float64(t.rate), until)
+	last := plot.Point{X: t.seconds(t.end, begin), Y: float64(t.level)}
+	if t.rate >= 0 {
+		return plot.Level([]plot.Point{last}, float64(t.rate), until)
+	}
+	changes := []plot.Point{last}
+	if empties := t.seconds(0, begin) - float64(t.rate); empties > last.X && empties < until {
+		changes = append(changes, plot.Point{X: empties, Y: last.Y}, plot.Point{X: empties})
+	}
+	return plot.Level(changes, 0, until)
 }
 
 // seconds returns the time from begin to a time in the slot.

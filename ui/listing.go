@@ -16,7 +16,7 @@ import (
 type row struct {
 	key, form                   string
 	level, held, capacity, rate float64
-	at, blocked                 int64 // microseconds since 1970; blocked is 0 without a block
+	at, blocked, empties        int64 // microseconds since 1970; blocked is 0 without a block, and empties without a period
 }
 
 func (r *row) share() float64 { return (r.level + r.held) / r.capacity }
@@ -25,6 +25,9 @@ func (r *row) state() store.State {
 	st := store.State{Level: r.level, Held: r.held, Capacity: r.capacity, LeakRate: r.rate, At: time.UnixMicro(r.at).UTC()}
 	if r.blocked != 0 {
 		st.BlockedUntil = time.UnixMicro(r.blocked).UTC()
+	}
+	if r.empties != 0 {
+		st.Empties = time.UnixMicro(r.empties).UTC()
 	}
 	return st
 }
@@ -88,6 +91,9 @@ func (l *listing) add(e *store.Entry, form string) {
 	}
 	if !e.BlockedUntil.IsZero() {
 		r.blocked = e.BlockedUntil.UnixMicro()
+	}
+	if !e.Empties.IsZero() {
+		r.empties = e.Empties.UnixMicro()
 	}
 	l.Buckets++
 	if r.share() >= 0.9 {

@@ -169,6 +169,9 @@ func newFigures(st store.State) figures {
 		Level:   rounded(st.Level), Held: rounded(st.Held), Capacity: humanize.Units(st.Capacity), Rate: humanize.Units(st.LeakRate),
 		Remaining: rounded(st.Remaining()), Empty: humanize.Span(wholeSeconds(st.TimeToEmpty())),
 	}
+	if !st.Empties.IsZero() {
+		f.Rate = "all at " + humanize.Clock(st.Empties, st.At)
+	}
 	if st.BlockedUntil.After(st.At) {
 		f.Blocked = humanize.Span(wholeSeconds(st.BlockedUntil.Sub(st.At)))
 	}

@@ -88,7 +88,7 @@ type slot struct {
 	accepted, refused uint32
 	low, high         float32 // the extremes of the level
 	level             float32 // after the last call
-	rate              float32 // the leak rate of the limit last written
+	rate              float32 // the leak rate of the limit last written, or of a quota the negative seconds from the slot's on until it empties
 }
 
 // NewRecorder returns a Recorder; o may be nil.
@@ -245,11 +245,19 @@ func (t *total) add(second uint32, accepted bool) {
 	}
 }
 
+// rateOf returns the rate of a slot.
+func rateOf(st *store.State, second uint32) float32 {
+	if st.Empties.IsZero() {
+		return float32(st.LeakRate)
+	}
+	return -float32(st.Empties.Sub(time.Unix(int64(second), 0)).Seconds())
+}
+
 // add counts a decision at a time, and reports whether it went in wholly.
 func (t *slot) add(d *observe.Decision, second, us uint32) bool {
 	level := float32(d.State.Level)
 	if t.second != second || t.accepted+t.refused == 0 {
-		*t = slot{second: second, first: us, low: level, high: level, rate: float32(d.State.LeakRate)}
+		*t = slot{second: second, first: us, low: level, high: level, rate: rateOf(&d.State, second)}
 	}
 	// The level right before an accepted amount is an extreme, too. The level after a call that
 	// was refused, or lost units over the rim, is one by itself. The built-in min and max look for
@@ -283,7 +291,7 @@ func (t *slot) add(d *observe.Decision, second, us uint32) bool {
 	if us >= t.end {
 		t.end, t.level = us, level
 		if in {
-			t.rate = float32(d.State.LeakRate)
+			t.rate = rateOf(&d.State, second)
 		}
 	}
 	return in

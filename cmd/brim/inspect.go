@@ -72,6 +72,7 @@ type entryJSON struct {
 	Share        float64   `json:"share"`         // of the capacity that is in use
 	TimeToEmpty  *float64  `json:"time_to_empty"` // seconds; null if the bucket does not leak
 	At           time.Time `json:"at"`
+	Empties      time.Time `json:"empties,omitzero"`
 	BlockedUntil time.Time `json:"blocked_until,omitzero"`
 }
 
@@ -146,7 +147,7 @@ func (a *app) list(entries iter.Seq2[brim.Entry, error], order func(a, b brim.En
 			_ = writeJSON(out, entryJSON{
 				Key: e.Key, Level: e.Level, Held: e.Held, Capacity: e.Capacity, LeakRate: e.LeakRate,
 				Remaining: e.Remaining(), Share: share(e.State), TimeToEmpty: humanize.SecondsOrNull(e.TimeToEmpty()),
-				At: e.At.UTC(), BlockedUntil: e.BlockedUntil,
+				At: e.At.UTC(), Empties: e.Empties, BlockedUntil: e.BlockedUntil,
 			}) // Flush reports a failure
 			continue
 		}

@@ -34,7 +34,7 @@ func addLimit(cmd *cobra.Command) *limitFlags {
 		"instead of --leak-rate: time in which a full bucket drains, like 90s, 15m, 24h or 30d")
 	cmd.Flags().Lookup("over").DefValue = "" // help must not show a default of 0s
 	cmd.Flags().StringVar(&l.text, "limit", "",
-		"instead of all of these: 100/1h, 100@0.5 (leaks 0.5 per second), nobody or unlimited")
+		"instead of all of these: 100/1h, 100@0.5 (leaks 0.5 per second), 100/month@UTC, nobody or unlimited")
 	return l
 }
 
@@ -86,7 +86,7 @@ func (l *limitFlags) limit() (brim.Limit, error) {
 // exact returns the limit that the flags set, with its exact leak rate.
 func (l *limitFlags) exact() (simulate.Limit, error) {
 	limit, err := l.limit()
-	if err == nil && (limit == brim.Nobody || limit == brim.Unlimited) {
+	if err == nil && (limit == brim.Nobody || limit == brim.Unlimited || limit.Calendar()) {
 		err = usagef("%s runs calls through a bucket, so it needs a capacity and a leak rate", l.cmd.Name())
 	}
 	over := l.over.Std()

@@ -103,7 +103,7 @@ func TestWrongCalls(t *testing.T) {
 		{"try k 1 --capacity 0 --leak-rate 0", 64, "brim try: --leak-rate: invalid limit: the limit is not set; to let nobody in, use --limit nobody"},
 		{"try k 1 --capacity -1 --leak-rate 1", 64, "brim try: --capacity: invalid limit: capacity is -1; it must be from 0 to 2^53"},
 		{"try k 1 --capacity 1 --limit nobody", 64, "brim try: --limit is a whole limit; it stands without --capacity, --leak-rate and --over"},
-		{"try k 1 --limit everybody", 64, `brim try: --limit: invalid limit: "everybody": it has neither a period nor a leak rate; write 100/1h, 100@0.5 (leaks 0.5 per second), nobody or unlimited`},
+		{"try k 1 --limit everybody", 64, `brim try: --limit: invalid limit: "everybody": it has neither a period nor a leak rate; write 100/1h, 100@0.5 (leaks 0.5 per second), 100/day@UTC, nobody or unlimited`},
 		{"replay - --limit nobody", 64, "brim replay: replay runs calls through a bucket, so it needs a capacity and a leak rate"},
 		{"try k 1 --capacity NaN --leak-rate 1", 64, "brim try: --capacity: invalid limit: capacity is NaN; it must be from 0 to 2^53"},
 		{"try k 1 --capacity ten --leak-rate 1", 64, `brim try: --capacity: "ten" is not a number`},

@@ -29,6 +29,7 @@ type stateJSON struct {
 	Taken        float64   `json:"taken,omitzero"`
 	RetryAfter   *float64  `json:"retry_after"` // seconds; null if it can never fit
 	At           time.Time `json:"at"`
+	Empties      time.Time `json:"empties,omitzero"`
 	BlockedUntil time.Time `json:"blocked_until,omitzero"`
 }
 
@@ -36,7 +37,7 @@ func newStateJSON(key string, st brim.State) stateJSON {
 	return stateJSON{
 		Key: key, Level: st.Level, Held: st.Held, Capacity: st.Capacity, LeakRate: st.LeakRate, Remaining: st.Remaining(),
 		Accepted: st.Accepted, Full: st.Full, Spilled: st.Spilled, Taken: st.Taken, RetryAfter: humanize.SecondsOrNull(st.RetryAfter),
-		At: st.At.UTC(), BlockedUntil: st.BlockedUntil,
+		At: st.At.UTC(), Empties: st.Empties, BlockedUntil: st.BlockedUntil,
 	}
 }
 
@@ -93,7 +94,7 @@ func (a *app) comeBack(n float64, st brim.State) string {
 			clockTime(now.Add(st.RetryAfter), now))
 	case n > st.Capacity:
 		return fmt.Sprintf("%s can never fit a capacity of %s", units(n), units(st.Capacity))
-	case st.LeakRate == 0:
+	case st.LeakRate == 0 && st.Empties.IsZero():
 		return units(n) + " will not fit by waiting: the bucket does not leak"
 	case st.Held+n > st.Capacity:
 		return fmt.Sprintf("%s will not fit while %s are held", units(n), units(st.Held))
@@ -107,7 +108,11 @@ func (a *app) describe(st brim.State) error {
 	t.Add("level", units(st.Level))
 	t.Add("held", units(st.Held))
 	t.Add("capacity", units(st.Capacity))
-	t.Add("leak rate", units(st.LeakRate)+" per second")
+	if st.Empties.IsZero() {
+		t.Add("leak rate", units(st.LeakRate)+" per second")
+	} else {
+		t.Add("period ends", clockTime(st.Empties, a.now()))
+	}
 	t.Add("remaining", units(st.Remaining()))
 	t.Add("empty in", span(st.TimeToEmpty()))
 	if !st.BlockedUntil.IsZero() {

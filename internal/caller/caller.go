@@ -138,7 +138,8 @@ const swift = 10 * time.Millisecond
 // Correct puts the units in. If the units are in, the caller does not count, and Correct gives them
 // back. It does so also if ctx has ended.
 //
-// Of a charge, LeakRate times its age may have leaked, so Correct gives back the rest at most.
+// Of a charge, LeakRate times its age may have leaked, and all of it at the end of its period under a
+// quota of the calendar, so Correct gives back the rest at most.
 // However many charges the bucket holds, it is then never emptier than a bucket of the callers who
 // count: it leaks no faster than that bucket, or than any one of the charges. If the store gave the
 // rest back later than expected, more had leaked by then, and Correct puts those units in again.
@@ -153,7 +154,7 @@ func (c *Charge) Correct(ctx context.Context, l Limiter) error {
 		_, err := l.Fillup(ctx, c.Bucket, c.N)
 		return err
 	}
-	leaked := c.Bucket.LeakRate * (time.Since(c.Began) + swift).Seconds()
+	leaked := c.leaked(time.Since(c.Began) + swift)
 	if !c.counts(c.N - leaked) {
 		return nil
 	}
@@ -161,10 +162,25 @@ func (c *Charge) Correct(ctx context.Context, l Limiter) error {
 	if err != nil {
 		return err
 	}
-	if late := min(c.N, c.Bucket.LeakRate*st.At.Sub(c.At).Seconds()) - leaked; c.counts(late) {
+	late := min(c.N, c.leaked(st.At.Sub(c.At))) - leaked
+	if c.Bucket.Calendar() {
+		late = min(late, st.Drained) // the next period may have begun, and have had less in it
+	}
+	if c.counts(late) {
 		_, err = l.Fillup(ctx, c.Bucket, late)
 	}
 	return err
+}
+
+// leaked returns the units of the charge that may have leaked at that age.
+func (c *Charge) leaked(age time.Duration) float64 {
+	if !c.Bucket.Calendar() {
+		return c.Bucket.LeakRate * age.Seconds()
+	}
+	if _, ends := c.Bucket.PeriodAt(c.At); c.At.Add(age).Before(ends) {
+		return 0
+	}
+	return c.N
 }
 
 // counts reports whether n units are more than an error in rounding.

@@ -103,13 +103,19 @@ func (c *Client) Refused(ctx context.Context, prefix string) (list []Refused, er
 // State returns the state of a bucket now, by the limit last written to it unless limit is given.
 func (c *Client) State(ctx context.Context, key string, limit store.Limit) (store.State, error) {
 	query := url.Values{"key": {key}}
-	if limit != (store.Limit{}) {
+	if limit != (store.Limit{}) && !limit.Calendar() {
 		query.Set("capacity", strconv.FormatFloat(limit.Capacity, 'g', -1, 64))
 		query.Set("leak_rate", strconv.FormatFloat(limit.LeakRate, 'g', -1, 64))
 	}
 	var e Entry
 	err := c.get(ctx, StatePath, query, &e)
-	return e.State(), err
+	st := e.State()
+	if err == nil && limit.Calendar() { // the period is that of the bucket's time
+		op := store.Op{Bucket: limit.For(key)}
+		err = op.SetPeriod(st.At)
+		st.SetLimit(op.Limit)
+	}
+	return st, err
 }
 
 // Findings returns the findings of the program's own check of its store.

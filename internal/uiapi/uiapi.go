@@ -47,6 +47,7 @@ type Entry struct {
 	Capacity     float64   `json:"capacity"`
 	LeakRate     float64   `json:"leak_rate"`
 	At           time.Time `json:"at"`
+	Empties      time.Time `json:"empties,omitzero"` // end of the period of a quota of the calendar
 	BlockedUntil time.Time `json:"blocked_until,omitzero"`
 }
 
@@ -54,14 +55,15 @@ type Entry struct {
 func NewEntry(key string, st store.State) Entry {
 	return Entry{
 		Key: key, Level: st.Level, Held: st.Held, Capacity: st.Capacity, LeakRate: st.LeakRate, At: st.At.UTC(),
-		BlockedUntil: st.BlockedUntil,
+		Empties: st.Empties, BlockedUntil: st.BlockedUntil,
 	}
 }
 
 // State returns the state of the bucket.
 func (e Entry) State() store.State {
 	return store.State{
-		Level: e.Level, Held: e.Held, Capacity: e.Capacity, LeakRate: e.LeakRate, At: e.At, BlockedUntil: e.BlockedUntil,
+		Level: e.Level, Held: e.Held, Capacity: e.Capacity, LeakRate: e.LeakRate, At: e.At,
+		Empties: e.Empties, BlockedUntil: e.BlockedUntil,
 	}
 }
 

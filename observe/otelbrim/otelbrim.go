@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"go.opentelemetry.io/otel"
@@ -58,6 +60,7 @@ type instruments struct {
 	flushes   metric.Int64Histogram
 	retries   metric.Int64Counter
 	limits    map[store.Limit]string
+	quotas    []store.Limit // of these limits, the quotas of the calendar
 }
 
 // providers returns the meter and the tracer of the options, which may be nil.
@@ -89,7 +92,11 @@ func New(o *Options) (observe.Hooks, error) {
 			return observe.Hooks{}, fmt.Errorf("otelbrim: the limit %+v has two names, %q and %q: keep one", l, first, name)
 		}
 		m.limits[l] = name
+		if l.Calendar() {
+			m.quotas = append(m.quotas, l)
+		}
 	}
+	slices.SortFunc(m.quotas, func(a, b store.Limit) int { return strings.Compare(m.limits[a], m.limits[b]) })
 	err := m.create(meter)
 	if err == nil && o.Buckets != nil {
 		err = watch(meter, o.Buckets)
@@ -139,6 +146,11 @@ func (m *instruments) create(meter metric.Meter) error {
 // decision counts a decision and adds it to the span of its call.
 func (m *instruments) decision(ctx context.Context, d observe.Decision) {
 	name, is := m.limits[d.Limit()]
+	if !d.Begins.IsZero() {
+		if i := slices.IndexFunc(m.quotas, d.Under); i >= 0 {
+			name, is = m.limits[m.quotas[i]], true
+		}
+	}
 	if !is {
 		name = other
 	}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 	"unicode/utf8"
@@ -80,6 +82,7 @@ func New(reg prometheus.Registerer, o *Options) (observe.Hooks, error) {
 		return m
 	}
 	limits, names := make(map[store.Limit]*ofLimit), make(map[store.Limit]string)
+	var quotas []store.Limit
 	for name, l := range o.Limits {
 		if !utf8.ValidString(name) {
 			return observe.Hooks{}, fmt.Errorf("prombrim: a limit is called %q: a name must be UTF-8", name)
@@ -88,7 +91,11 @@ func New(reg prometheus.Registerer, o *Options) (observe.Hooks, error) {
 			return observe.Hooks{}, fmt.Errorf("prombrim: the limit %+v has two names, %q and %q: keep one", l, first, name)
 		}
 		limits[l], names[l] = of(name), name
+		if l.Calendar() {
+			quotas = append(quotas, l)
+		}
 	}
+	slices.SortFunc(quotas, func(a, b store.Limit) int { return strings.Compare(names[a], names[b]) })
 	rest := of(other)
 
 	collectors := []prometheus.Collector{decisions, units, ratio, wait, calls, flushes, retries}
@@ -102,6 +109,11 @@ func New(reg prometheus.Registerer, o *Options) (observe.Hooks, error) {
 	return observe.Hooks{
 		Decision: func(_ context.Context, d observe.Decision) {
 			m := limits[d.Limit()]
+			if !d.Begins.IsZero() {
+				if i := slices.IndexFunc(quotas, d.Under); i >= 0 {
+					m = limits[quotas[i]]
+				}
+			}
 			if m == nil {
 				m = rest
 			}

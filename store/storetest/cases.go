@@ -15,7 +15,7 @@ import (
 // cases plays all scripts in one store, each on its own keys.
 func (s *suite) cases(t *testing.T) {
 	st, clock := s.at(t)
-	for i, c := range slices.Concat(fillCases, blockCases, timeCases, txnCases) {
+	for i, c := range slices.Concat(fillCases, blockCases, timeCases, txnCases, quotaCases) {
 		clock.set(cmp.Or(c.from, start+int64(i)*(24*time.Hour).Microseconds()))
 		t.Run(c.name, func(t *testing.T) { s.play(t, &c, st, clock, fmt.Sprintf("case%d/", i)) })
 	}
@@ -114,7 +114,7 @@ func (r *runner) apply(s step) {
 		return
 	}
 	if s.want.err != nil {
-		if !errors.Is(res[0].Err, s.want.err) || res[0].Accepted {
+		if !is(res[0].Err, s.want.err) || res[0].Accepted {
 			r.errorf("Apply: %+v, want Err %v", res[0], s.want.err)
 		}
 		return
@@ -128,11 +128,22 @@ func (r *runner) apply(s step) {
 	}
 }
 
+// errPeriod stands for any [*store.PeriodError] in a case.
+var errPeriod error = new(store.PeriodError)
+
+func is(err, want error) bool {
+	if want == errPeriod {
+		_, is := errors.AsType[*store.PeriodError](err)
+		return is
+	}
+	return errors.Is(err, want)
+}
+
 // check compares every field of a State, except for the limit if limit is zero.
 func (r *runner) check(call string, limit store.Limit, got store.State, err error, want want) {
 	r.t.Helper()
 	if want.err != nil || err != nil {
-		if !errors.Is(err, want.err) || want.err == nil {
+		if !is(err, want.err) || want.err == nil {
 			r.errorf("%s: error %v, want %v", call, err, want.err)
 		}
 		return

@@ -101,6 +101,13 @@ func (s step) limit(c, r float64) step {
 	return s
 }
 
+// per sets a quota of c units in the period from begins to ends, in microseconds since 1970.
+func (s step) per(c float64, begins, ends int64) step {
+	s = s.limit(c, -float64(ends))
+	s.op.Begins = begins
+	return s
+}
+
 func (s step) ceiling(c float64) step { s.op.Ceiling = c; return s }
 
 // since sets CeilingAt to that long before the clock. Until then it is relative to 1970.
