@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"math"
 	"net/http"
 	"sync"
 	"time"
@@ -154,18 +155,32 @@ func (b *body) note(p []byte, err error) {
 }
 
 // Close closes the body and charges the call. With Drain, it reads the rest of the answer before.
+// It also reads that of a server error: SDKs send the call again without having read it, and it
+// tells whether the provider has refused the call.
 func (b *body) Close() error {
-	if b.c.t.o.Drain {
-		late := time.AfterFunc(drainFor, b.c.stop)
-		defer late.Stop()
-		b.reading.Lock()
-		defer b.reading.Unlock()
-		rest := make([]byte, 32<<10)
-		for err := error(nil); err == nil; {
-			_, err = b.read(rest)
-		}
+	switch {
+	case b.c.t.o.Drain:
+		b.rest(drainFor, math.MaxInt)
+	case b.c.status >= 500:
+		b.rest(patience, maxError)
 	}
 	err := b.ReadCloser.Close()
 	b.c.end()
 	return err
+}
+
+// rest reads the rest of the answer, for a time and up to a length.
+func (b *body) rest(wait time.Duration, most int) {
+	late := time.AfterFunc(wait, b.c.stop)
+	defer late.Stop()
+	b.reading.Lock()
+	defer b.reading.Unlock()
+	part := make([]byte, 32<<10)
+	for n := 0; n < most; {
+		i, err := b.read(part)
+		if err != nil {
+			return
+		}
+		n += i
+	}
 }

@@ -22,7 +22,8 @@ import (
 const (
 	defaultTTL = 30 * time.Second
 	drainFor   = 10 * time.Minute // a caller has left, and the answer does not end
-	patience   = 5 * time.Second  // of a caller, with the ledger
+	patience   = 5 * time.Second  // of a caller, with the ledger, or with the rest of an error
+	maxError   = 64 << 10         // bytes of a server error that are read for a caller who has not
 )
 
 // RoundTrip implements [http.RoundTripper].
@@ -248,7 +249,7 @@ func (c *call) send(ctx context.Context, out *http.Request) (*http.Response, err
 // left.
 func (c *call) lasting(ctx context.Context) (context.Context, context.CancelFunc) {
 	if !c.t.o.Drain {
-		return ctx, func() {}
+		return context.WithCancel(ctx)
 	}
 	lasting, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() {

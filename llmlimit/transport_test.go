@@ -140,10 +140,13 @@ func say(status int, kind, body string) http.HandlerFunc {
 }
 
 // cutOff answers with a body that breaks off.
-func cutOff(kind, body string) http.HandlerFunc {
+func cutOff(kind, body string) http.HandlerFunc { return cutOffStatus(200, kind, body) }
+
+func cutOffStatus(status int, kind, body string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
 		w.Header().Set("Content-Type", kind)
+		w.WriteHeader(status)
 		_, _ = io.WriteString(w, body)
 		_ = http.NewResponseController(w).Flush()
 		panic(http.ErrAbortHandler)
@@ -520,6 +523,64 @@ func TestForgotten(t *testing.T) {
 		t.Errorf("%d are charged and %d held; want %d", used, held, heldChat)
 	}
 	resp.Body.Close()
+}
+
+// TestUnread: SDKs close the answer of a server error, and send the call again, without having read
+// who wrote it.
+func TestUnread(t *testing.T) {
+	for _, c := range []struct {
+		why    string
+		answer http.HandlerFunc
+		want   int64
+	}{
+		{"the provider is overloaded", say(503, jsonType, refusing), 0},
+		{"a proxy fails after the call", say(502, "text/html", "<html>bad gateway</html>"), heldChat},
+		{"an error that is cut off", cutOffStatus(500, jsonType, refusing[:20]), heldChat},
+		{"an error as long as no provider's", say(500, jsonType, `{"pad":"`+strings.Repeat("x", maxError)+`",`+refusing[1:]), heldChat},
+		{"an answer is not read on", say(200, jsonType, okChat), heldChat},
+	} {
+		w := newWorld(t, memledger.New(nil), 1000, c.answer)
+		r, err := http.NewRequestWithContext(inLevels(t.Context()), http.MethodPost, w.url+chatPath, strings.NewReader(askChat))
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp, err := w.transport(Options{}).RoundTrip(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		if used, held := w.paid(); used != c.want || held != 0 {
+			t.Errorf("%s: %d are charged and %d held; want %d", c.why, used, held, c.want)
+		}
+	}
+}
+
+// TestUnreadSlow: an error whose end does not come holds up neither Close nor the charge.
+func TestUnreadSlow(t *testing.T) {
+	w := newWorld(t, memledger.New(nil), 1000, func(rw http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		rw.WriteHeader(500)
+		_ = http.NewResponseController(rw).Flush()
+		<-r.Context().Done() // the Transport has left
+	})
+	ctx, cancel := context.WithCancel(inLevels(t.Context()))
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, w.url+chatPath, strings.NewReader(askChat))
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := w.transport(Options{}).RoundTrip(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := resp.Body.(*body)
+	b.rest(time.Millisecond, maxError)
+	if err := b.Close(); err != nil {
+		t.Error(err)
+	}
+	if used, held := w.paid(); used != heldChat || held != 0 {
+		t.Errorf("%d are charged and %d held; want %d", used, held, heldChat)
+	}
 }
 
 // flaky is a ledger whose decisions fail at some time.
