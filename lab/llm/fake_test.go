@@ -80,8 +80,8 @@ func (f *fake) start(t *testing.T) (url string) {
 	t.Cleanup(func() {
 		s.CloseClientConnections()
 		s.Close()
-		for _, mistake := range f.refused {
-			t.Error("the API refuses a request:", mistake)
+		if n := len(f.refused); n > 0 {
+			t.Errorf("the API refuses %d requests, the first for %s", n, f.refused[0])
 		}
 	})
 	return s.URL
@@ -120,12 +120,26 @@ func check(r *http.Request, body []byte) (req map[string]json.RawMessage, mistak
 		}
 	}
 	switch {
-	case r.URL.Path == "/v1/messages" && (r.Header.Get("Anthropic-Version") == "" || r.Header.Get("X-Api-Key") != "secret"):
-		return nil, "no Anthropic-Version, or another X-Api-Key"
 	case r.URL.Path != "/v1/messages" && r.Header.Get("Authorization") != "Bearer secret":
 		return nil, "another Authorization"
+	case r.URL.Path == "/v1/messages" && r.Header.Get("Anthropic-Version") == "":
+		return nil, "no Anthropic-Version"
+	case r.URL.Path == "/v1/messages" && anthropicKey(r.Header) != "secret":
+		return nil, "another X-Api-Key or Authorization"
 	}
 	return req, ""
+}
+
+// anthropicKey returns the key of a request, as the SDK sends it or as the gateway does. One beside
+// another is none.
+func anthropicKey(h http.Header) string {
+	bearer, ok := strings.CutPrefix(h.Get("Authorization"), "Bearer ")
+	if key := h.Get("X-Api-Key"); !ok {
+		return key
+	} else if key != "" {
+		return ""
+	}
+	return bearer
 }
 
 func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -151,7 +165,7 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		answer(w, http.StatusTooManyRequests, "later")
 		return
 	}
-	a := &call{f: f, w: w, fault: fault, stream: string(req["stream"]) == "true", in: 20, out: 30}
+	a := &call{left: r.Context().Done(), f: f, w: w, fault: fault, stream: string(req["stream"]) == "true", in: 20, out: 30}
 	if fault == dearer {
 		a.out = 5000
 	}
@@ -190,6 +204,7 @@ func answer(w http.ResponseWriter, status int, text string) {
 
 // call is an answer that is billed.
 type call struct {
+	left    <-chan struct{} // closed when the client has left
 	f       *fake
 	w       http.ResponseWriter
 	fault   fault
@@ -227,7 +242,13 @@ func (a *call) event(name string, v any) {
 	}
 	fmt.Fprintf(a.w, "data: %s\n\n", text)
 	_ = http.NewResponseController(a.w).Flush()
-	time.Sleep(a.f.slow)
+	if a.f.slow > 0 {
+		select {
+		case <-time.After(a.f.slow):
+		case <-a.left:
+			panic(http.ErrAbortHandler)
+		}
+	}
 }
 
 // ends breaks the answer off, if its fault is that one.

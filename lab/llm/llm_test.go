@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -127,10 +128,18 @@ func (p *program) paid() (used, held int64) {
 // TestSDKs makes a call in each way with each fault, and lets the SDK retry as it likes. The charge
 // is the fake's bill, or stands above it where the provider tells nothing.
 func TestSDKs(t *testing.T) {
-	exact, above := 0, 0
+	var exact, above atomic.Int64
+	t.Run("calls", func(t *testing.T) { // which returns when all of them have ended
+		testSDKs(t, &exact, &above)
+	})
+	t.Logf("%d exact, %d above because the provider tells nothing, 0 below", exact.Load(), above.Load())
+}
+
+func testSDKs(t *testing.T, exact, above *atomic.Int64) {
 	for how := none; how < faults; how++ {
 		for _, way := range wayNames {
 			t.Run(fmt.Sprint(way, ", ", how), func(t *testing.T) {
+				t.Parallel() // the SDKs sleep
 				f := &fake{next: func(int64) fault { return how }}
 				if how == overloaded || how == limited { // the retries succeed
 					f.next = func(n int64) fault { return map[bool]fault{true: how}[n <= 2] }
@@ -146,15 +155,14 @@ func TestSDKs(t *testing.T) {
 				case held != 0 || used < bill || used != bill && !how.above():
 					t.Errorf("%d are charged, and %d held, for a bill of %d in %d calls; %v", used, held, bill, f.calls.Load(), err)
 				case used == bill:
-					exact++
+					exact.Add(1)
 				default:
-					above++
+					above.Add(1)
 				}
 				t.Logf("%d calls, %d billed, %d charged", f.calls.Load(), bill, used)
 			})
 		}
 	}
-	t.Logf("%d exact, %d above because the provider tells nothing, 0 below", exact, above)
 }
 
 // TestLeaves: a client leaves a stream after an event.
@@ -225,6 +233,7 @@ func storm(t *testing.T, f *fake, calls int, do func(ctx context.Context, client
 			billed := f.billed.Load() // before the question
 			if s := shown(); s < billed {
 				t.Errorf("%d are used and held, and %d were billed before", s, billed)
+				return
 			}
 			select {
 			case <-over:
