@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -59,8 +60,12 @@ func TestCheckOfOpenTransactions(t *testing.T) {
 		},
 		{"active with a row", func(t *testing.T) uint32 {
 			conn := openSession(t, as("etl", "postgres"), lock)
-			go func() { _, _ = conn.Exec(context.Background(), "SELECT pg_sleep(600)") }() // until the remedy ends it
-			return conn.PgConn().PID()
+			pid := conn.PgConn().PID()
+			ctx, cancel := context.WithCancel(context.Background())
+			var asleep sync.WaitGroup
+			asleep.Go(func() { _, _ = conn.Exec(ctx, "SELECT pg_sleep(600)") }) // until the remedy ends it
+			t.Cleanup(func() { cancel(); asleep.Wait() })
+			return pid
 		}, "held rows", []string{", active, open for ", "SELECT pg_sleep(600)"}},
 		{"prepared with a row", func(t *testing.T) uint32 {
 			openSession(t, as("etl", "postgres"), lock, "PREPARE TRANSACTION 'the ''first'''")
