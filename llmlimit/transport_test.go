@@ -559,7 +559,7 @@ func TestUnread(t *testing.T) {
 func TestUnreadSlow(t *testing.T) {
 	w := newWorld(t, memledger.New(nil), 1000, func(rw http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
-		rw.WriteHeader(500)
+		rw.WriteHeader(http.StatusInternalServerError)
 		_ = http.NewResponseController(rw).Flush()
 		<-r.Context().Done() // the Transport has left
 	})

@@ -151,7 +151,9 @@ func (g *gateway) sum() (used, held int64) {
 		}
 		used, held = one.used[1], one.held[1]
 		levels := [...][2]int64{
-			{one.used[2], one.held[2]}, {two.used[1], two.held[1]}, {two.used[2], two.held[2]},
+			{one.used[2], one.held[2]},
+			{two.used[1], two.held[1]},
+			{two.used[2], two.held[2]},
 			{one.used[0] + two.used[0], one.held[0] + two.held[0]},
 		}
 		for _, l := range levels {
