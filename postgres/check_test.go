@@ -47,6 +47,9 @@ func findings(t *testing.T, pool *pgxpool.Pool, schema string) []store.Finding {
 			t.Errorf("a text is missing in %+v", f)
 		}
 	}
+	if strings.HasPrefix(schema, "test_") { // other tests have transactions on the same server
+		list = slices.DeleteFunc(list, func(f store.Finding) bool { return f.Subject == "old transaction" })
+	}
 	return list
 }
 
@@ -300,8 +303,8 @@ func TestCheckFails(t *testing.T) {
 // TestCheckNoFalseAlarm checks a healthy server again and again, in two places at once, while
 // others fill buckets.
 func TestCheckNoFalseAlarm(t *testing.T) {
-	pool := pgtest.Pool(t)
-	schema := migrated(t)
+	pool := pgtest.NewServer(t).Pool(t) // other tests have long transactions on the shared one
+	schema := migrateOn(t, pool)
 	s := over(t, pool, postgres.Options{Schema: schema})
 	stop := online(t, s)
 	var checks sync.WaitGroup

@@ -32,6 +32,7 @@ func TestCheckFindsAndMends(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		list = slices.DeleteFunc(list, func(f store.Finding) bool { return f.Subject == "old transaction" }) // of another test
 		var all []string
 		for _, f := range list {
 			if f.Problem == "" || f.Remedy == "" {
