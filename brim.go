@@ -84,9 +84,9 @@ import (
 // calls are refused until enough has leaked. A changed leak rate holds from the call on: the time
 // before it has leaked at the old rate.
 //
-// [Over], [Per], [Smooth] and [GCRA] compute limits from other figures, and [ParseLimit] reads a text. A
-// Limit is written as that text in JSON. The zero Limit is invalid, so that a limit that somebody
-// forgot is noticed.
+// [Over], [Per], [Smooth] and [GCRA] compute limits from other figures, and [ParseLimit] reads a
+// text. A Limit is written as that text in JSON. The zero Limit is invalid, so that a limit that
+// somebody forgot is noticed.
 type Limit = store.Limit
 
 // Nobody is the limit under which nothing fits but an amount of 0, and no wait helps: RetryAfter is
@@ -108,11 +108,16 @@ var (
 //	100/h        the same
 //	100@0.5      capacity 100; 0.5 units leak per second
 //	100@0        capacity 100; nothing leaks
+//	100/day@Europe/Berlin         100 in each calendar day of the zone, as with Per
+//	100/week,sunday@UTC           weeks that start on Sunday
+//	100/month,15,06:00@Asia/Tokyo months that start on the 15th at 06:00
 //	nobody, 0    Nobody
 //	unlimited    Unlimited
 //
-// A period is one of package time, or has days of 24 hours and weeks: 30d, 2w. The error is
-// [ErrInvalidLimit] and tells how to write a limit.
+// A period is one of package time, or has days of 24 hours and weeks: 30d, 2w. A calendar period is
+// hour, day, week, month or year, and has a zone. A process keeps each kind of calendar period for
+// ever, 65,536 at most, so do not read such texts from strangers. The error is [ErrInvalidLimit] and
+// tells how to write a limit.
 func ParseLimit(s string) (Limit, error) { return store.ParseLimit(s) }
 
 // Over returns the limit of a bucket that drains in period once it is full: Over(100,
@@ -142,9 +147,9 @@ const (
 // instant after which local time never returns to an earlier date, or to an earlier time of its first
 // day. If clocks repeat an hour, both together are one.
 //
-// The zone has a name that [time.LoadLocation] knows. A capacity of 0 is [Nobody]. Validate of the Limit
-// refuses arguments that are out of range, and more than 65,536 combinations of a period, a zone and a
-// start in one process. A clock before 1970 is [ErrInvalidLimit].
+// The zone has a name that [time.LoadLocation] knows. A capacity of 0 is [Nobody]. Validate of the
+// Limit refuses arguments that are out of range, and more than 65,536 combinations of a period, a zone
+// and a start in one process. A clock before 1970 is [ErrInvalidLimit].
 func Per(capacity float64, period Period, zone *time.Location) Limit {
 	return store.Per(capacity, period, zone)
 }

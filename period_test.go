@@ -19,7 +19,7 @@ import (
 )
 
 // TestQuotas decides together by a quota per month, one per day and a rate, on a clock that steps back
-// now and then, and counts what each month and day got. A twin whose buckets are pruned gives the same
+// now and then, and counts the units of each month and day. A twin whose buckets are pruned gives the same
 // answers.
 func TestQuotas(t *testing.T) {
 	zones := []string{"UTC", "Europe/Berlin", "Asia/Kolkata", "America/St_Johns", "Pacific/Apia"}

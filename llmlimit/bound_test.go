@@ -283,8 +283,8 @@ func TestWithUsage(t *testing.T) {
 	}
 }
 
-// FuzzBound reads arbitrary requests. What is understood is JSON that encoding/json understands in
-// the same way, the bound is never below that of the fields, and it never panics.
+// FuzzBound reads arbitrary requests. A request that is understood is JSON that encoding/json
+// understands in the same way, the bound is never below that of the fields, and it never panics.
 func FuzzBound(f *testing.F) {
 	for _, c := range bounds {
 		if len(c.body) < 10_000 {

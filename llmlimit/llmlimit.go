@@ -2,8 +2,8 @@
 // go over.
 //
 // A [Transport] is an [http.RoundTripper]. Before a call it holds the most that the call can cost in
-// every account concerned, in one decision of package spend, and afterwards it charges what the
-// provider's answer bills. It understands the requests and answers of Chat Completions, Responses,
+// every account concerned, in one decision of package spend, and afterwards it charges the
+// bill of the provider's answer. It understands the requests and answers of Chat Completions, Responses,
 // Anthropic Messages and Gemini, whole or streamed. A program gives it to the SDK of a provider:
 //
 //	calls := llmlimit.New(budgets, models, nil)
@@ -26,7 +26,7 @@
 //   - If the process dies, the hold expires, and the call costs all that was held.
 //
 // A call costs nothing if the provider refuses it in its own words, or if nothing was sent. Each
-// attempt is a call of its own: SDKs send again what may have been billed, and each attempt is
+// attempt is a call of its own: SDKs repeat calls that may have been billed, and each attempt is
 // billed. If the provider bills more than was held, that is charged, too.
 //
 // # The hold
@@ -134,8 +134,8 @@ type Transport struct {
 	o       Options
 }
 
-// New returns a Transport whose calls are charged to accounts of b; see [For]. models returns what
-// the caller knows of a model, or false for a model that may not be called. It must be safe for
+// New returns a Transport whose calls are charged to accounts of b; see [For]. models returns the
+// prices and bounds of a model, or false for a model that may not be called. It must be safe for
 // concurrent use. o may be nil.
 func New(b *spend.Budgets, models func(name string) (Model, bool), o *Options) *Transport {
 	t := &Transport{budgets: b, models: models}

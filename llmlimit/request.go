@@ -47,8 +47,8 @@ var alike = func() map[string]bool {
 	return set
 }()
 
-// plain is a name without what parsers overlook: the case and, in the JSON of protocol buffers,
-// underscores.
+// plain is a name without the differences that parsers overlook: the case and, in the JSON of
+// protocol buffers, underscores.
 func plain(name string) string { return strings.ReplaceAll(strings.ToLower(name), "_", "") }
 
 // parse reads the body of a request. It refuses a field that is there twice, a field whose name is

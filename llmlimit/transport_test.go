@@ -163,7 +163,7 @@ const (
 	refusing = `{"error":{"message":"m","type":"server_error"}}`
 )
 
-// TestCharges: what a call is charged for each way in which it can end.
+// TestCharges compares the charge of a call with its bill, for each way in which it can end.
 func TestCharges(t *testing.T) {
 	for _, c := range []struct {
 		why        string

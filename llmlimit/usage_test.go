@@ -154,7 +154,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestLongAnswer: an answer that is longer than what is read tells nothing, and is not kept.
+// TestLongAnswer sees that an answer above the bound of the reader tells nothing, and is not kept.
 func TestLongAnswer(t *testing.T) {
 	for _, kind := range []string{sse, ""} {
 		r := newReader(kind)

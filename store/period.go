@@ -34,8 +34,8 @@ var units = [...]string{Hour: "hour", Day: "day", Week: "week", Month: "month", 
 // the first instant after which local time never returns to an earlier date, or to an earlier time of
 // its first day. If clocks repeat an hour, both together are one.
 //
-// The zone has a name that [time.LoadLocation] knows. A capacity of 0 is [Nobody]. [Limit.Validate]
-// refuses the limit if an argument is out of range, or if the process uses more than 65,536 kinds of
+// The zone has a name that [time.LoadLocation] knows. A capacity of 0 is [Nobody].
+// [Limit.Validate] refuses the limit if an argument is out of range, or if the process uses more than 65,536 kinds of
 // periods: a kind is the period, its zone and its start.
 func Per(capacity float64, period Period, zone *time.Location) Limit {
 	if zone == nil || zone.String() == "" || period == 0 || int(period) >= len(units) {

@@ -39,8 +39,9 @@ var (
 //	unlimited    Unlimited
 //
 // A period is one of package time, or has days of 24 hours and weeks: 30d, 2w. A calendar period is
-// hour, day, week, month or year, and has a zone. The error is
-// [ErrInvalidLimit] and tells how to write a limit.
+// hour, day, week, month or year, and has a zone. A process keeps each kind of calendar period for
+// ever, 65,536 at most, so do not read such texts from strangers. The error is [ErrInvalidLimit] and
+// tells how to write a limit.
 func ParseLimit(s string) (Limit, error) {
 	switch s {
 	case textNobody, "0":

@@ -2,8 +2,8 @@
 // scripts, cron jobs and operators.
 //
 // The flag --store names the place of the buckets: a bbolt file, a SQLite database, PostgreSQL,
-// Redis or, for experiments, memory. "brim help" lists the commands. "brim help COMMAND" explains a command and
-// its exit statuses.
+// Redis or, for experiments, memory. "brim help" lists the commands. "brim help COMMAND" explains a
+// command and its exit statuses.
 package main
 
 import (

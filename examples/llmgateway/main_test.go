@@ -21,7 +21,7 @@ import (
 	"github.com/brimgo/brim/spend/memledger"
 )
 
-// api answers calls of both dialects, and notes what it gets.
+// api answers calls of both dialects, and notes their headers.
 type api struct {
 	mu     sync.Mutex
 	header []http.Header

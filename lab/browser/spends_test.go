@@ -41,7 +41,7 @@ func (p *program) spend(t *testing.T) {
 const tighter = `{"budget": "cards", "currency": "EUR", "rules": [{"name": "day", "rolling": "80.00", "window": "24h"}]}`
 
 // TestWhyDeclined finds out by keyboard, with script and without, why a request was declined, and
-// what other rules would have decided.
+// the decisions of other rules.
 func TestWhyDeclined(t *testing.T) {
 	for _, l := range []look{{}, {width: 360}, {noScript: true}} {
 		t.Run(fmt.Sprintf("%+v", l), func(t *testing.T) {
