@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -23,16 +24,21 @@ type faulty struct {
 	applied bool  // the decision is made all the same
 	err     error // of the decision
 	dead    bool  // and of all later ones: the process has died
-	made    int
+
+	mu   sync.Mutex // a hold whose authorization failed is cancelled in the background
+	made int
 }
 
 func (f *faulty) Decide(ctx context.Context, job *ledger.Job) error {
 	if len(job.Requests) == 0 { // the rules, with which the program starts
 		return f.Ledger.Decide(ctx, job)
 	}
+	f.mu.Lock()
 	f.made++
-	fails := f.made == f.n || f.dead && f.made > f.n
-	if fails && !(f.applied && f.made == f.n) {
+	made := f.made
+	f.mu.Unlock()
+	fails := made == f.n || f.dead && made > f.n
+	if fails && !(f.applied && made == f.n) {
 		return f.err
 	}
 	err := f.Ledger.Decide(ctx, job)
@@ -42,7 +48,10 @@ func (f *faulty) Decide(ctx context.Context, job *ledger.Job) error {
 	return err
 }
 
-var faults = []faulty{
+var faults = []struct {
+	err           error
+	applied, dead bool
+}{
 	{err: fmt.Errorf("test: %w", store.ErrUnavailable)},
 	{err: fmt.Errorf("test: %w", store.ErrUnknownOutcome)},
 	{err: fmt.Errorf("test: %w", store.ErrUnknownOutcome), applied: true},
@@ -60,15 +69,15 @@ var errBroken = errors.New("broken")
 // then run again. Whatever was done is paid, nothing is bought twice, and nothing stays held.
 func TestAgentFaults(t *testing.T) {
 	const decisions = 9 // five steps, of which one is declined
-	for _, f := range faults {
+	for _, fault := range faults {
 		for n := range decisions + 1 {
 			for broken := -1; broken < len(steps); broken++ {
 				for _, how := range []string{"error", "panic", "cancel", "slow"} {
 					if broken < 0 && how != "error" {
 						continue
 					}
-					f.n = n
-					name := fmt.Sprintf("%v, step %d ends with %s", &f, broken, how)
+					f := &faulty{err: fault.err, applied: fault.applied, dead: fault.dead, n: n}
+					name := fmt.Sprintf("%v, step %d ends with %s", f, broken, how)
 					synctest.Test(t, func(t *testing.T) { agentFaults(t, name, f, broken, how) })
 				}
 			}
@@ -76,7 +85,7 @@ func TestAgentFaults(t *testing.T) {
 	}
 }
 
-func agentFaults(t *testing.T, name string, f faulty, broken int, how string) {
+func agentFaults(t *testing.T, name string, f *faulty, broken int, how string) {
 	f.Ledger = memledger.New(nil)
 	times, delivered := make(map[string]int), int64(0)
 	run := func(l ledger.Ledger, broken int) (b *spend.Budgets, err error) {
@@ -132,7 +141,7 @@ func agentFaults(t *testing.T, name string, f faulty, broken int, how string) {
 		}
 		return b, nil
 	}
-	_, err := run(&f, broken)
+	_, err := run(f, broken)
 	b, again := run(f.Ledger, -1)
 	if again != nil {
 		t.Errorf("%s: the task run again: %v", name, again)

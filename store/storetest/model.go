@@ -261,8 +261,13 @@ func (b Bucket) block(op store.Op, clock int64, until time.Time) (Bucket, bool) 
 	return b, true
 }
 
-// empties returns the first time from now on at which nothing is left of the level.
+// empties returns the first time from now on at which nothing is left of the level. A wait that ends
+// with the period of a quota tries the operations at that moment, and they block nothing until a
+// period is over that is over already.
 func (b Bucket) empties(now int64) int64 {
+	if ends := -b.limit.LeakRate; ends > 0 && float64(now) >= ends {
+		return now
+	}
 	lo, hi := now-1, int64(store.MaxTime)
 	for hi-lo > 1 {
 		if mid := lo + (hi-lo)/2; (b.leaked(mid) == num{}) {
