@@ -14,10 +14,11 @@ func answerTries(s *Store, g group, r row) (open []*fillRequest) {
 	op := g.op()
 	r.rec.Limit = op.Limit
 	accepted := store.State{
-		Level: r.rec.Level, Held: r.rec.Held, Capacity: op.Capacity, LeakRate: op.LeakRate,
+		Level: r.rec.Level, Held: r.rec.Held,
 		At:   pgrun.Timestamp(max(r.rec.Time, r.clock)).UTC(),
 		Full: r.rec.Level+r.rec.Held >= op.Capacity, Accepted: true,
 	}
+	accepted.SetLimit(op.Limit)
 	if len(g.reqs) == 1 { // no other amount went in
 		g.reqs[0].Out = accepted
 		return nil

@@ -216,7 +216,7 @@ func (s *Store) update(groups []group, rows []row, lane *pgrun.Lane) statement {
 	})
 	if len(groups) == 1 {
 		op := groups[0].op()
-		args := []any{op.Key, groups[0].sum(), op.Capacity, op.LeakRate, several, now, s.maxSkew, wait, groups[0].rim()}
+		args := []any{op.Key, groups[0].sum(), op.Capacity, op.LeakRate, several, now, s.maxSkew, wait, groups[0].rim(), begins(op)}
 		return statement{s.sql.Load().updateOne, args, each}
 	}
 	a := arrays(groups)
@@ -224,7 +224,7 @@ func (s *Store) update(groups []group, rows []row, lane *pgrun.Lane) statement {
 	for i := range groups {
 		sums[i] = groups[i].sum()
 	}
-	args := []any{a.keys, sums, a.capacities, a.rates, several, now, s.maxSkew, wait, a.rims}
+	args := []any{a.keys, sums, a.capacities, a.rates, several, now, s.maxSkew, wait, a.rims, a.begins}
 	return statement{s.sql.Load().updateMany, args, each}
 }
 
@@ -239,14 +239,23 @@ func (s *Store) insert(groups []group, rows []row, lane *pgrun.Lane) statement {
 	if len(groups) == 1 {
 		sql = s.sql.Load().insertOne
 	}
-	args := []any{a.keys, levels, a.capacities, a.rates, s.run.Now(), lane.LockTimeout(), a.rims}
+	args := []any{a.keys, levels, a.capacities, a.rates, s.run.Now(), lane.LockTimeout(), a.rims, a.begins}
 	return statement{sql, args, into(groups, func(i int, r row) { rows[i] = r })}
 }
 
-// columnar are the keys, limits and rims of groups, as the statements take them.
+// columnar are the keys, limits and rims of groups, as the statements take them. begins is nil where
+// no group is under a quota.
 type columnar struct {
-	keys                    []string
-	capacities, rates, rims []float64
+	keys                            []string
+	capacities, rates, rims, begins []float64
+}
+
+// begins returns the beginning of the period of an operation under a quota, else nil.
+func begins(op *store.Op) any {
+	if op.LeakRate < 0 {
+		return float64(op.Begins)
+	}
+	return nil
 }
 
 func arrays(groups []group) columnar {
@@ -257,6 +266,12 @@ func arrays(groups []group) columnar {
 	for i := range groups {
 		op := groups[i].op()
 		a.keys[i], a.capacities[i], a.rates[i], a.rims[i] = op.Key, op.Capacity, op.LeakRate, groups[i].rim()
+		if op.LeakRate < 0 {
+			if a.begins == nil {
+				a.begins = make([]float64, len(groups))
+			}
+			a.begins[i] = float64(op.Begins)
+		}
 	}
 	return a
 }

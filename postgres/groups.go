@@ -14,11 +14,11 @@ type fillRequest = combine.Request[store.Op, store.State]
 // combinable reports whether the plain statements can decide the operation: it is a TryFillup, or a
 // booking, which has a ceiling.
 func combinable(op *store.Op) bool {
-	return op.Mode == store.IfFits && op.Amount > 0 && op.Limit != (store.Limit{}) && op.LeakRate >= 0 &&
+	return op.Mode == store.IfFits && op.Amount > 0 && op.Limit != (store.Limit{}) &&
 		op.Hold == 0 && op.CeilingAt.IsZero() && op.BlockFor == 0
 }
 
-// group is the TryFillups of one key, limit and ceiling for one statement.
+// group is the TryFillups of one key, limit, period and ceiling for one statement.
 type group struct {
 	reqs []*fillRequest
 }
@@ -62,7 +62,7 @@ type groups struct {
 }
 
 // sort makes groups of the requests, each in ascending order of amount. Requests that are made at the
-// same time have no order of their own. A group has one limit and ceiling. sort postpones requests of its
+// same time have no order of their own. A group has one limit, period and ceiling. sort postpones requests of its
 // key with others, in their order, so that each has its turn.
 func (g *groups) sort(reqs []*fillRequest) []group {
 	g.tries = g.tries[:0]
@@ -72,7 +72,7 @@ func (g *groups) sort(reqs []*fillRequest) []group {
 		first := &g.sorted[start].In
 		same := g.sorted[start:start]
 		for ; start < len(g.sorted) && g.sorted[start].In.Key == first.Key; start++ {
-			if r := g.sorted[start]; r.In.Limit == first.Limit && r.In.Ceiling == first.Ceiling {
+			if r := g.sorted[start]; r.In.Limit == first.Limit && r.In.Ceiling == first.Ceiling && r.In.Begins == first.Begins {
 				same = append(same, r)
 			} else {
 				r.Postpone()

@@ -12,15 +12,17 @@
 -- $4 leak rates
 -- $5 to $8 as in update_one.sql
 -- $9 the units that the buckets may contain
+-- $10 the beginnings of the periods of quotas, or null without any
 UPDATE {{schema}}.{{table}} AS t SET
     {{filled(t, u.amount, u.capacity, u.rate, $5::bool, {{started($6)}})}}
 -- The arrays come through a sub-select so that the planner does not count their elements: it would
 -- make a new plan for every length instead of keeping one.
-FROM (SELECT $1::text[] AS k, $2::float8[] AS n, $3::float8[] AS c, $4::float8[] AS r, $9::float8[] AS m
+FROM (SELECT $1::text[] AS k, $2::float8[] AS n, $3::float8[] AS c, $4::float8[] AS r, $9::float8[] AS m, $10::float8[] AS b
       WHERE {{lock_timeout($8)}} IS NOT NULL OFFSET 0) AS a
-     CROSS JOIN LATERAL unnest(a.k, a.n, a.c, a.r, a.m) AS u (key, amount, capacity, rate, rim)
+     CROSS JOIN LATERAL unnest(a.k, a.n, a.c, a.r, a.m, a.b) AS u (key, amount, capacity, rate, rim, begins)
 WHERE t.key = ANY (ARRAY[u.key])
   AND CASE WHEN {{intact(t)}}
            THEN {{usable(t, {{started($6)}}, $7, u.amount)}}
-                AND {{fits(t, {{started($6)}}, u.amount, u.rim)}} END
+                AND {{fits(t, {{started($6)}}, u.amount, u.rim)}}
+                AND {{in_period(GREATEST({{started($6)}}, t.atime), u.rate, u.begins)}} END
 RETURNING t.key, {{bits(t.level)}}, {{bits(t.pre)}}, {{bits(t.held)}}, {{instant(GREATEST(t.atime, {{started($6)}}))}}

@@ -12,11 +12,13 @@
 -- $7 how far ahead of the clock a stored time may be
 -- $8 the lock_timeout in milliseconds, or null
 -- $9 the units that the bucket may contain: the capacity, or the ceiling of bookings
+-- $10 the beginning of the period of a quota in microseconds, or null
 UPDATE {{schema}}.{{table}} AS t SET
     {{filled(t, $2::float8, $3::float8, $4::float8, $5::bool, {{started($6)}})}}
 WHERE t.key = $1::text
   AND {{lock_timeout($8)}} IS NOT NULL
   AND CASE WHEN {{intact(t)}}
            THEN {{usable(t, {{started($6)}}, $7, $2::float8)}}
-                AND {{fits(t, {{started($6)}}, $2::float8, $9::float8)}} END
+                AND {{fits(t, {{started($6)}}, $2::float8, $9::float8)}}
+                AND {{in_period(GREATEST({{started($6)}}, t.atime), $4::float8, $10::float8)}} END
 RETURNING t.key, {{bits(t.level)}}, {{bits(t.pre)}}, {{bits(t.held)}}, {{instant(GREATEST(t.atime, {{started($6)}}))}}
