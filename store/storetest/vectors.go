@@ -23,24 +23,28 @@ type vector struct {
 
 // vectorFill names a bucket by its limit, and an amount.
 type vectorFill struct {
-	Key string  `json:"key"`
-	C   float64 `json:"c"`
-	R   float64 `json:"r"`
-	N   float64 `json:"n"`
+	Key string    `json:"key"`
+	C   float64   `json:"c"`
+	R   float64   `json:"r"`
+	Per []float64 `json:"per"` // of a quota: beginning and end of the period, on the clock of T
+	N   float64   `json:"n"`
 }
 
 type vectorOp struct {
 	vectorFill
-	T    float64 `json:"t"` // seconds on the store's clock; it may go back
-	Op   string  `json:"op"`
-	M    float64 `json:"m"` // units used by a capture
-	Want struct {
+	T       float64 `json:"t"` // seconds on the store's clock; it may go back
+	Op      string  `json:"op"`
+	M       float64 `json:"m"`       // units used by a capture
+	Least   float64 `json:"least"`   // of upto
+	Ceiling float64 `json:"ceiling"` // of a booking
+	Want    struct {
 		Accepted bool               `json:"accepted"`
 		Able     bool               `json:"able"`
 		Full     bool               `json:"full"`
 		Level    float64            `json:"level"`
 		Held     float64            `json:"held"`
 		Spilled  float64            `json:"spilled"`
+		Taken    float64            `json:"taken"`
 		RetryNS  *int64             `json:"retry_ns"` // nil: never
 		Levels   map[string]float64 `json:"levels"`   // of tryall
 	} `json:"want"`
@@ -73,7 +77,7 @@ func (s *suite) vectors(t *testing.T) {
 				}
 			}
 			for j := range v.Ops {
-				clock.set(start + int64(v.Ops[j].T*1e6))
+				clock.set(micros(v.Ops[j].T))
 				v.Ops[j].play(t, st, prefix)
 			}
 		})
@@ -82,13 +86,23 @@ func (s *suite) vectors(t *testing.T) {
 
 // op returns the operation that puts in the amount.
 func (f vectorFill) op(prefix string) store.Op {
-	return store.Op{Bucket: store.Limit{Capacity: f.C, LeakRate: f.R}.For(prefix + f.Key), Amount: f.N}
+	op := store.Op{Bucket: store.Limit{Capacity: f.C, LeakRate: f.R}.For(prefix + f.Key), Amount: f.N}
+	if len(f.Per) == 2 {
+		op.Begins, op.LeakRate = micros(f.Per[0]), -float64(micros(f.Per[1]))
+	}
+	return op
 }
+
+// micros returns the time of a vector in microseconds since 1970.
+func micros(t float64) int64 { return start + int64(t*1e6) }
 
 // txn returns the store's operations for an operation of a vector.
 func (v *vectorOp) txn(prefix string) (txn store.Txn) {
 	op := v.op(prefix)
+	op.Ceiling = v.Ceiling
 	switch v.Op {
+	case "upto":
+		op.Mode, op.Least = store.UpTo, v.Least
 	case "able":
 		op.Mode = store.Ask
 	case "fillup":
@@ -164,10 +178,12 @@ func (v *vectorOp) play(t *testing.T, st store.Store, prefix string) {
 	if retryMatches(got.RetryAfter, retry) {
 		retry = got.RetryAfter
 	}
-	if d := differ.Fields(got, store.State{
-		Level: want.Level, Held: want.Held, Spilled: want.Spilled, Drained: got.Drained, Capacity: v.C, LeakRate: v.R,
+	state := store.State{
+		Level: want.Level, Held: want.Held, Spilled: want.Spilled, Drained: got.Drained, Taken: want.Taken,
 		RetryAfter: retry, At: got.At, BlockedUntil: got.BlockedUntil, Accepted: want.Accepted, Full: want.Full, Estimate: got.Estimate,
-	}); d != "" {
+	}
+	state.SetLimit(txn[0].Limit)
+	if d := differ.Fields(got, state); d != "" {
 		t.Errorf("%+v:\n%s", v, d)
 	}
 }
