@@ -12,7 +12,7 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// killed is a store or a ledger in a bbolt file. A child serves the calls, is killed, and starts
+// killed is a store or a ledger in a bbolt file, or in a database of SQLite. A child serves the calls, is killed, and starts
 // again over the same file.
 type killed struct {
 	m     model
@@ -98,9 +98,9 @@ const kills = 3
 // segment is the size of a segment of the journal. A history fills many.
 const segment = 4 << 10
 
-// inBolt returns a bolt store with a journal, or without one if Segment is 0, and a plan with
-// kills. A kill loses nothing that was acknowledged.
-func inBolt(s Setting) func(r *rand.Rand) (world, plan, error) {
+// inFile returns a store in a file, and a plan with kills. A bolt store has a journal, or none if Segment
+// is 0. A kill loses nothing that was acknowledged.
+func inFile(s Setting) func(r *rand.Rand) (world, plan, error) {
 	return func(r *rand.Rand) (world, plan, error) {
 		limits := limitsOf(r, 0, 1, 2)
 		s.Buckets = listed(limits)
@@ -111,7 +111,7 @@ func inBolt(s Setting) func(r *rand.Rand) (world, plan, error) {
 		w.m, w.ends = &storeModel{bucket: bucketsOf(limits, "")}, allKeys()
 		w.death = storeRequest{history.Op{Kind: history.Tick}} // nothing is lost
 		return w, planStore(r, style{
-			clock: true, back: true, compact: true, single: r.IntN(2) == 0, asks: true, impatient: 4, strikes: kills,
+			clock: true, back: true, compact: !s.SQLite, single: r.IntN(2) == 0, asks: true, impatient: 4, strikes: kills,
 		}), nil
 	}
 }

@@ -470,7 +470,7 @@ func TestCatches(t *testing.T) {
 			why: "a refused call changed the level",
 		},
 		{
-			name: "an answer before the write", open: inBolt(Setting{Segment: segment, SyncEvery: time.Hour, Defect: history.Early}),
+			name: "an answer before the write", open: inFile(Setting{Segment: segment, SyncEvery: time.Hour, Defect: history.Early}),
 			why: "a kill loses calls that were acknowledged",
 		},
 		{

@@ -2,6 +2,7 @@ package lin
 
 import (
 	"context"
+	"database/sql"
 	"encoding/gob"
 	"io"
 	"sync"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
+	_ "modernc.org/sqlite"
 
 	"github.com/brimgo/brim/bolt"
 	"github.com/brimgo/brim/internal/kv"
@@ -18,6 +20,8 @@ import (
 	"github.com/brimgo/brim/postgres"
 	"github.com/brimgo/brim/spend/boltledger"
 	"github.com/brimgo/brim/spend/pgledger"
+	"github.com/brimgo/brim/spend/sqliteledger"
+	"github.com/brimgo/brim/sqlite"
 	"github.com/brimgo/brim/store"
 )
 
@@ -30,6 +34,7 @@ type Setting struct {
 	Defect    history.Defect
 	Buckets   []store.Bucket
 	Budget    *budget // of a ledger, in the place of buckets
+	SQLite    bool    // the file is a database of SQLite
 
 	// Of a store in PostgreSQL, in the place of a file:
 	URL, Schema string
@@ -73,8 +78,11 @@ func (v *server) Open(setting Setting, _ *struct{}) error {
 	if v.Segment > 0 {
 		kv.DefaultSegment = v.Segment
 	}
-	if v.URL != "" {
+	switch {
+	case v.URL != "":
 		return v.connect()
+	case v.SQLite:
+		return v.database(clock)
 	}
 	s, err := bolt.Open(v.Path, o)
 	if err != nil {
@@ -135,6 +143,28 @@ func (v *server) connect() error {
 		return nil
 	}
 	l, err := pgledger.New(s, nil)
+	if err != nil {
+		return err
+	}
+	v.spends, err = v.Budget.over(context.Background(), l)
+	return err
+}
+
+// database opens a store or a ledger in a database of SQLite.
+func (v *server) database(clock func() time.Time) error {
+	db, err := sql.Open("sqlite", "file:"+v.Path+"?_pragma=journal_mode(WAL)")
+	if err != nil {
+		return err
+	}
+	s, err := sqlite.New(context.Background(), db, &sqlite.Options{Clock: clock})
+	if err != nil {
+		return err
+	}
+	v.stores = []store.Store{s}
+	if v.Budget == nil {
+		return nil
+	}
+	l, err := sqliteledger.New(context.Background(), s, &sqliteledger.Options{Clock: clock})
 	if err != nil {
 		return err
 	}

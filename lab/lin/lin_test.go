@@ -82,9 +82,10 @@ func subjects(t *testing.T) []subject {
 	var crashing, stopping sync.Mutex
 	return []subject{
 		{name: "memory", open: inMemory},
-		{name: "bolt", open: inBolt(Setting{Segment: segment})},
-		{name: "bolt without a journal", open: inBolt(Setting{})},
-		{name: "bolt with SyncEvery", open: inBolt(Setting{Segment: segment, SyncEvery: time.Millisecond})},
+		{name: "bolt", open: inFile(Setting{Segment: segment})},
+		{name: "bolt without a journal", open: inFile(Setting{})},
+		{name: "bolt with SyncEvery", open: inFile(Setting{Segment: segment, SyncEvery: time.Millisecond})},
+		{name: "sqlite", open: inFile(Setting{SQLite: true})},
 		{name: "postgres", open: inPostgres(at, nil), abreast: abreast},
 		{name: "postgres, clocked", open: inPostgres(clocked, nil), abreast: abreast},
 		{name: "redis", open: inRedis(in, nil), abreast: abreast},
@@ -92,7 +93,8 @@ func subjects(t *testing.T) []subject {
 		{name: "refusals-postgres", open: inPostgres(at, refusalsOnServer), abreast: abreast},
 		{name: "refusals-redis", open: inRedis(in, refusalsOnServer), abreast: abreast},
 		{name: "memledger", open: inMemledger},
-		{name: "boltledger", open: inBoltledger},
+		{name: "boltledger", open: ledgerInFile(Setting{Segment: segment})},
+		{name: "sqliteledger", open: ledgerInFile(Setting{SQLite: true})},
 		{name: "pgledger", open: inPgledger(at, nil), abreast: abreast},
 		{name: "redis, kills", open: inRedis(newLone(t, always...), nil), many: 100},
 		{name: "redis, fail-overs", open: inRedis(newPair(t, 1, failOver), nil), many: 50},

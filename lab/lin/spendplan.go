@@ -200,13 +200,16 @@ func inMemledger(r *rand.Rand) (world, plan, error) {
 	return w, planSpend(r, b, spendStyle{clock: true}), err
 }
 
-// inBoltledger returns a ledger in a bolt file, and a plan with kills.
-func inBoltledger(r *rand.Rand) (world, plan, error) {
-	b := newBudget(r, true)
-	w, err := newKilled(Setting{Budget: b, Segment: segment})
-	if err != nil {
-		return nil, plan{}, err
+// ledgerInFile returns a ledger in a bolt file, or in a database of SQLite, and a plan with kills.
+func ledgerInFile(s Setting) func(r *rand.Rand) (world, plan, error) {
+	return func(r *rand.Rand) (world, plan, error) {
+		b := newBudget(r, true)
+		s.Budget = b
+		w, err := newKilled(s)
+		if err != nil {
+			return nil, plan{}, err
+		}
+		w.m, w.ends, w.death = newSpendModel(b), allAccounts(), spendRequest{Verb: tick}
+		return w, planSpend(r, b, spendStyle{clock: true, impatient: 4, strikes: kills}), nil
 	}
-	w.m, w.ends, w.death = newSpendModel(b), allAccounts(), spendRequest{Verb: tick}
-	return w, planSpend(r, b, spendStyle{clock: true, impatient: 4, strikes: kills}), nil
 }
