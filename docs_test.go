@@ -210,6 +210,19 @@ func TestReadme(t *testing.T) {
 			t.Errorf("the README's first sentence is %q; want %q in it", intro, word)
 		}
 	}
+	var sources strings.Builder
+	for _, path := range []string{"example_wants_test.go", "lab/llm/docs_test.go", "riverlimit/example_test.go"} {
+		sources.WriteString(read(t, path))
+	}
+	wants := regexp.MustCompile("(?m)^\\| [a-zA-Z].* \\| `(.*)` \\| \\[.*\\) \\|$").FindAllStringSubmatch(readme, -1)
+	if len(wants) < 12 {
+		t.Errorf("found %d lines of code in the table of wants; want at least 12", len(wants))
+	}
+	for _, want := range wants {
+		if !strings.Contains(sources.String(), want[1]) {
+			t.Errorf("no program has the line %s of the table of wants", want[1])
+		}
+	}
 	if n := strings.Count(readme, "\n"); n > 150 {
 		t.Errorf("the README has %d lines; want at most 150", n)
 	}

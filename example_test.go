@@ -134,37 +134,52 @@ func ExampleLimiter_Fillup() {
 	// 4 more errors: level 10, full true, spilled 1
 }
 
-// A purchase must fit the limits of its card, of its department and of the company. The states
-// tell which limit refused.
+// A request goes through if the user, the user's tenant and the whole service have room for it. A POST
+// weighs 5, a GET 1. The states tell which limit refused. A refused request takes nothing from any bucket.
 func ExampleLimiter_TryFillupAll() {
-	lim, _ := example()
-	ctx := context.Background()
-	card := brim.Limit{Capacity: 100}.For("card:7")
-	department := brim.Limit{Capacity: 250}.For("department:lab")
-	company := brim.Limit{Capacity: 10_000}.For("company")
+	lim, clock := example()
+	perUser, perTenant, overall := brim.Over(10, 10*time.Second), brim.Over(16, 10*time.Second), brim.Over(25, 10*time.Second)
+	weights := map[string]float64{"GET": 1, "POST": 5}
 
-	for _, price := range []float64{90, 60} {
-		states, err := lim.TryFillupAll(ctx,
-			brim.Fill{Bucket: card, Amount: price},
-			brim.Fill{Bucket: department, Amount: price},
-			brim.Fill{Bucket: company, Amount: price})
+	request := func(method, tenant, user string) {
+		n := weights[method]
+		states, err := lim.TryFillupAll(context.Background(),
+			brim.Fill{Bucket: perUser.For("user:" + user), Amount: n},
+			brim.Fill{Bucket: perTenant.For("tenant:" + tenant), Amount: n},
+			brim.Fill{Bucket: overall.For("all"), Amount: n})
 		if err != nil {
 			fmt.Println(err)
 			return
 		}
-		for i, name := range []string{"card", "department", "company"} {
-			st := states[i]
-			fmt.Printf("%v: %s accepted %v, refused by it %v, now %v of %v\n",
-				price, name, st.Accepted, st.RetryAfter > 0, st.Level, st.Capacity)
+		answer := "accepted"
+		for i, name := range []string{"user", "tenant", "all"} {
+			if wait := states[i].RetryAfter; wait > 0 {
+				answer = fmt.Sprintf("refused by %s, retry in %v", name, wait)
+			}
 		}
+		fmt.Printf("%-4s %-4s %s: user %v, tenant %v, all %v: %s\n", method, tenant, user,
+			states[0].Level, states[1].Level, states[2].Level, answer)
 	}
+	request("POST", "red", "ann")
+	request("POST", "red", "ann")
+	request("GET", "red", "ann")
+	request("POST", "red", "bob")
+	request("POST", "red", "bob")
+	request("GET", "red", "bob")
+	request("POST", "blue", "cyd")
+	request("POST", "blue", "dan")
+	clock.Advance(2 * time.Second)
+	request("POST", "blue", "dan")
 	// Output:
-	// 90: card accepted true, refused by it false, now 90 of 100
-	// 90: department accepted true, refused by it false, now 90 of 250
-	// 90: company accepted true, refused by it false, now 90 of 10000
-	// 60: card accepted false, refused by it true, now 90 of 100
-	// 60: department accepted false, refused by it false, now 90 of 250
-	// 60: company accepted false, refused by it false, now 90 of 10000
+	// POST red  ann: user 5, tenant 5, all 5: accepted
+	// POST red  ann: user 10, tenant 10, all 10: accepted
+	// GET  red  ann: user 10, tenant 10, all 10: refused by user, retry in 1s
+	// POST red  bob: user 5, tenant 15, all 15: accepted
+	// POST red  bob: user 5, tenant 15, all 15: refused by tenant, retry in 2.5s
+	// GET  red  bob: user 6, tenant 16, all 16: accepted
+	// POST blue cyd: user 5, tenant 5, all 21: accepted
+	// POST blue dan: user 0, tenant 5, all 21: refused by all, retry in 400ms
+	// POST blue dan: user 5, tenant 6.8, all 21: accepted
 }
 
 // A card payment is authorised first and settled later, for a different amount. Hold the
