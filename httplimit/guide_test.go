@@ -18,7 +18,7 @@ import (
 	"github.com/brimgo/brim/httplimit"
 )
 
-// The functions of this file hold the code of docs/shaping.md word for word, so that it compiles
+// The functions of this file hold the code of docs/shaping.md and docs/http.md word for word, so that it compiles
 // and runs.
 
 func sendInTurn(ctx context.Context, lim *brim.Limiter, send func() error) error {
