@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/brimgo/brim"
@@ -28,6 +29,29 @@ func Example() {
 	// 12:00:00 accepted: 2 of 2 units, leak 0.0005555555555555556/s <nil>
 	// 12:00:00 refused, retry after 30m0s: 2 of 2 units, leak 0.0005555555555555556/s <nil>
 	// 12:30:00 accepted: 2 of 2 units, leak 0.0005555555555555556/s <nil>
+}
+
+// send sends a mail when it is its turn.
+func send(ctx context.Context, lim *brim.Limiter) error {
+	_, err := lim.Wait(ctx, brim.Over(2, time.Hour).For("mails"), 1)
+	return err
+}
+
+// A program that waits is tested in a bubble of package testing/synctest, in which an hour takes no time.
+// The store is made inside.
+func TestSend(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		lim := brim.New(memory.New(nil), nil)
+		start := time.Now()
+		for range 4 {
+			if err := send(t.Context(), lim); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if took := time.Since(start); took != time.Hour {
+			t.Errorf("four mails took %v; want an hour: two at once, and one more every half hour", took)
+		}
+	})
 }
 
 func TestClock(t *testing.T) {

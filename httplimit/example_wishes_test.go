@@ -84,56 +84,6 @@ func Example_severalLimits() {
 	// Output: 2 <nil>
 }
 
-// plan is a customer's plan: a rate, and a quota of the calendar month.
-type plan struct{ Rate, Quota brim.Limit }
-
-// quotas limits each account by the rate and the quota of its plan, which is looked up for each
-// request. A request counts under both or under none. A plan that changes within the month keeps the
-// requests that were counted.
-func quotas(lim *brim.Limiter, planOf func(account string) plan) (func(http.Handler) http.Handler, error) {
-	return httplimit.New(lim, httplimit.PolicyFunc(func(r *http.Request) ([]httplimit.Policy, error) {
-		account := r.Header.Get("X-Account") // which the application has checked
-		p := planOf(account)
-		return []httplimit.Policy{
-			{Name: "rate", Key: account, Limit: p.Rate},
-			{Name: "month", Key: account, Limit: p.Quota},
-		}, nil
-	}), &httplimit.Options{Fields: httplimit.DraftFields})
-}
-
-// An account calls 2 times a second and 3 times in each calendar month. It then buys a plan with 10
-// a month, of which 3 are used.
-func Example_quotas() {
-	var free, paid plan
-	err := errors.Join(
-		json.Unmarshal([]byte(`{"Rate": "2/1s", "Quota": "3/month@UTC"}`), &free),
-		json.Unmarshal([]byte(`{"Rate": "2/1s", "Quota": "10/month@UTC"}`), &paid),
-	)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	now := time.Date(2024, 6, 30, 23, 59, 0, 0, time.UTC)
-	lim := brim.New(memory.New(&memory.Options{Clock: func() time.Time { return now }}), nil)
-	plans := map[string]plan{"acme": free}
-	h := example(quotas(lim, func(account string) plan { return plans[account] }))
-	call := func() string { return get(h, "/", "X-Account", "acme") }
-
-	fmt.Println("two at once:", call(), call(), call())
-	now = now.Add(30 * time.Second)
-	fmt.Println("three in June:", call(), call())
-	plans["acme"] = paid
-	fmt.Println("ten in June:", call())
-	plans["acme"] = free
-	now = now.Add(30 * time.Second)
-	fmt.Println("in July:", call())
-	// Output:
-	// two at once: 200 200 429 after 1 s
-	// three in June: 200 429 after 30 s
-	// ten in June: 200
-	// in July: 200
-}
-
 // failedLogins counts logins that fail. A burst of them does not pass the limit either.
 func failedLogins(lim *brim.Limiter) (func(http.Handler) http.Handler, error) {
 	return httplimit.New(lim, httplimit.PolicyFunc(func(r *http.Request) ([]httplimit.Policy, error) {
