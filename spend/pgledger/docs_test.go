@@ -18,7 +18,7 @@ import (
 )
 
 // page is the page of the documentation that has audit queries.
-const page = "../../docs/spend-operations.md"
+const page = "../../docs/spend-audit.md"
 
 // audited matches a statement of the page and the result that follows it.
 var audited = regexp.MustCompile("(?s)```sql\n(.*?)```\n(?:\n```text\n(.*?)```\n)?")
