@@ -59,7 +59,7 @@ func fillUntilKilled(ctx context.Context, file string, acknowledged io.Writer) e
 // killAndCount starts and kills several processes on one file, and compares the acknowledged
 // units with the units in the file.
 func killAndCount(ctx context.Context, self, file string, kills int, after time.Duration) error {
-	fmt.Printf("\nA process puts units into %d buckets and is killed with SIGKILL after %v:\n\n", callers, after)
+	fmt.Printf("\nA process puts units into %d buckets and is killed with SIGKILL after\n%v, %d times:\n\n", callers, after, kills)
 	var counts [callers]int64
 	for n := range kills {
 		before := sum(counts)
@@ -73,7 +73,7 @@ func killAndCount(ctx context.Context, self, file string, kills int, after time.
 
 // fillAndKill starts and kills one process, and adds the units that it acknowledged to counts.
 func fillAndKill(ctx context.Context, self, file string, after time.Duration, counts *[callers]int64) error {
-	cmd := exec.CommandContext(ctx, self, "-fill", file)
+	cmd := exec.CommandContext(ctx, self, "-"+fillFlag, file)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
 	if err != nil {
@@ -134,7 +134,7 @@ func compare(ctx context.Context, file string, kills int, counts [callers]int64)
 	case tooMany > 0:
 		return fmt.Errorf("the file contains %d units that no process has put there", tooMany)
 	default:
-		fmt.Printf("\n%d units acknowledged, all of them in the file after %d kills: none is missing.\n"+
+		fmt.Printf("\n%d units acknowledged, all in the file after %d kills: none is missing.\n"+
 			"A unit beyond these was in flight when its process was killed.\n", total, kills)
 	}
 	return nil

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,13 +9,36 @@ import (
 	"time"
 )
 
-// The binary of the test also serves as the process that is killed.
+// The binary of the test also does the works of the demo's processes.
 func TestMain(m *testing.M) {
-	if len(os.Args) == 3 && os.Args[1] == "-fill" {
-		fmt.Fprintln(os.Stderr, fillUntilKilled(context.Background(), os.Args[2], os.Stdout))
-		os.Exit(1)
+	if len(os.Args) == 3 {
+		if work := works[strings.TrimPrefix(os.Args[1], "-")]; work != nil {
+			exit(work(context.Background(), os.Args[2]))
+		}
 	}
 	os.Exit(m.Run())
+}
+
+// TestWorks runs the first two parts of the demo, which compare what they show.
+func TestWorks(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "mail.db")
+	if err := remembers(t.Context(), self, file); err != nil {
+		t.Error(err)
+	}
+	if err := remembers(t.Context(), self, file); err == nil || !strings.Contains(err.Error(), "want 6") {
+		t.Errorf("a process that is refused at once passes for a new one: %v", err)
+	}
+	file = filepath.Join(t.TempDir(), "cards.db")
+	if err := cannotOverspend(t.Context(), self, file); err != nil {
+		t.Error(err)
+	}
+	if err := cannotOverspend(t.Context(), self, file); err == nil {
+		t.Error("a budget that was spent before passes for a new one")
+	}
 }
 
 func TestKillAndCount(t *testing.T) {

@@ -1,8 +1,9 @@
-// Command demo shows in a few seconds how brim decides, and that its buckets survive a crash.
+// Command demo shows in a few seconds that limits and budgets in a bbolt file survive kill -9, and that
+// several processes cannot overspend a budget together.
 //
-// It replays a day of a real web server's log through a bbolt file. Then it starts a process that
-// fills buckets and prints each acknowledged unit, kills the process with SIGKILL, and reads the
-// file. The file must contain every acknowledged unit. The demo exits with 1 if any is missing.
+// First a process fills a bucket and is killed, and the next one is refused. Then three processes spend
+// from one budget. At the end processes that fill buckets are killed, and the units in the file are
+// compared with those that were acknowledged. The demo exits with 1 if anything is wrong.
 //
 // Run it in the root of the module:
 //
@@ -14,58 +15,66 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"time"
 
 	"github.com/brimgo/brim/internal/duration"
 )
 
+// The works of the processes that the demo starts: itself, with a flag for the work and its file.
+const (
+	fillFlag  = "fill"
+	mailFlag  = "mail"
+	spendFlag = "spend"
+)
+
+var works = map[string]func(ctx context.Context, file string) error{
+	fillFlag:  func(ctx context.Context, file string) error { return fillUntilKilled(ctx, file, os.Stdout) },
+	mailFlag:  func(ctx context.Context, file string) error { return mail(ctx, file, os.Stdout) },
+	spendFlag: func(ctx context.Context, file string) error { return spendAll(ctx, file, os.Stdout) },
+}
+
 func main() {
-	fill := flag.String("fill", "", "fill buckets in this file until killed; the demo starts itself with this flag")
+	files := make(map[string]*string)
+	for name := range works {
+		files[name] = flag.String(name, "", "do the work \""+name+"\" on this file; the demo starts itself with this flag")
+	}
 	kills := flag.Int("kills", 3, "number of processes to kill")
 	after := duration.Value(500 * time.Millisecond)
 	flag.Var(&after, "after", "time for which a process fills before it is killed")
-	log := flag.String("log", "testdata/nasa-1995-08-01.log.gz", "log to replay")
 	flag.Parse()
 	ctx := context.Background()
-	var err error
-	if *fill != "" {
-		err = fillUntilKilled(ctx, *fill, os.Stdout)
-	} else {
-		err = demo(ctx, *log, *kills, after.Std())
+	for name, work := range works {
+		if file := *files[name]; file != "" {
+			exit(work(ctx, file))
+		}
 	}
+	exit(demo(ctx, *kills, after.Std()))
+}
+
+func exit(err error) {
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "demo:", err)
 		os.Exit(1)
 	}
+	os.Exit(0)
 }
 
-func demo(ctx context.Context, log string, kills int, after time.Duration) error {
+func demo(ctx context.Context, kills int, after time.Duration) error {
 	dir, err := os.MkdirTemp("", "brim-demo-")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	if err := replay(ctx, log, filepath.Join(dir, "replay.db")); err != nil {
-		return err
-	}
 	self, err := os.Executable()
 	if err != nil {
 		return err
 	}
-	return killAndCount(ctx, self, filepath.Join(dir, "limits.db"), kills, after)
-}
-
-// replay runs the log through the command brim. Every decision goes through the file.
-func replay(ctx context.Context, log, file string) error {
-	args := []string{"run", ".", "replay", log, "--capacity", "5", "--leak-rate", "0.1", "--top", "3", "--store", file}
-	fmt.Println("A day of a web server, 5 requests per host and one more every 10 seconds:")
-	fmt.Printf("\n$ brim replay %s --capacity 5 --leak-rate 0.1 --top 3 --store %s\n", filepath.Base(log), filepath.Base(file))
-	cmd := exec.CommandContext(ctx, "go", args...)
-	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
-	if err := cmd.Run(); err != nil {
-		return fmt.Errorf("replay: %w; run the demo in the root of the module", err)
+	if err := remembers(ctx, self, filepath.Join(dir, "mail.db")); err != nil {
+		return err
 	}
-	return nil
+	if err := cannotOverspend(ctx, self, filepath.Join(dir, "cards.db")); err != nil {
+		return err
+	}
+	return killAndCount(ctx, self, filepath.Join(dir, "limits.db"), kills, after)
 }
