@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -225,6 +226,24 @@ func TestReadme(t *testing.T) {
 	}
 	if n := strings.Count(readme, "\n"); n > 150 {
 		t.Errorf("the README has %d lines; want at most 150", n)
+	}
+}
+
+// TestComposeHeader runs the command that the header of docker-compose.yml tells for a machine that pulls no
+// image, without Docker: the script accepts the arguments, and misses the daemon.
+func TestComposeHeader(t *testing.T) {
+	m := regexp.MustCompile(`\$\(lab/itest/(image\.sh [^)]*)\)`).FindStringSubmatch(read(t, "docker-compose.yml"))
+	if m == nil {
+		t.Fatal("the header of docker-compose.yml has no command for an image")
+	}
+	bash, err := exec.LookPath("bash")
+	if err != nil {
+		t.Skip("no bash here")
+	}
+	cmd := exec.Command(bash, strings.Fields(m[1])...)
+	cmd.Dir, cmd.Env = "lab/itest", []string{"PATH=" + t.TempDir()}
+	if out, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(out), "no Docker daemon answers") {
+		t.Errorf("%s: %v\n%s", m[1], err, out)
 	}
 }
 

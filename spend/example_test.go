@@ -63,6 +63,22 @@ func ExampleBudgets_Authorize() {
 	// <nil>
 }
 
+// A program asks whether an amount would fit, and then puts it in. The decision is the charge's: somebody
+// else may have spent in between.
+func ExampleBudgets_AbleToAccept() {
+	ctx, cards := context.Background(), newCards()
+	asked, err := cards.AbleToAccept(ctx, spend.Request{Account: "card:7", Amount: eur("30.00")})
+	if err != nil {
+		log.Fatal(err)
+	}
+	spent, err := cards.Charge(ctx, spend.Request{ID: "coffee", Account: "card:7", Amount: eur("30.00")})
+	if err != nil { // nothing was approved; send the same request again
+		log.Fatal(err)
+	}
+	fmt.Println(asked.Approved, spent.Approved, spent.Remaining[0].Remaining)
+	// Output: true true 970.00 EUR
+}
+
 func ExampleBudgets_Charge() {
 	ctx, cards := context.Background(), newCards()
 	for _, r := range []spend.Request{
