@@ -43,6 +43,7 @@ type vectorOp struct {
 		Spilled  float64            `json:"spilled"`
 		RetryNS  *int64             `json:"retry_ns"` // nil: never
 		Levels   map[string]float64 `json:"levels"`   // of tryall
+		Leaks    *float64           `json:"leaks"`    // units per second; nil: at the rate of the call
 	} `json:"want"`
 	Fills []vectorFill `json:"fills"`
 }
@@ -164,8 +165,12 @@ func (v *vectorOp) play(t *testing.T, st store.Store, prefix string) {
 	if retryMatches(got.RetryAfter, retry) {
 		retry = got.RetryAfter
 	}
+	rate := v.R
+	if want.Leaks != nil {
+		rate = *want.Leaks
+	}
 	if d := differ.Fields(got, store.State{
-		Level: want.Level, Held: want.Held, Spilled: want.Spilled, Drained: got.Drained, Capacity: v.C, LeakRate: v.R,
+		Level: want.Level, Held: want.Held, Spilled: want.Spilled, Drained: got.Drained, Capacity: v.C, LeakRate: rate,
 		RetryAfter: retry, At: got.At, BlockedUntil: got.BlockedUntil, Accepted: want.Accepted, Full: want.Full, Estimate: got.Estimate,
 	}); d != "" {
 		t.Errorf("%+v:\n%s", v, d)
