@@ -91,7 +91,7 @@ type State struct {
 	Capacity float64
 	// LeakRate is the rate in units per second at which the bucket leaks until the next write: that of
 	// the call, if the call wrote it, and else the one last written. A question writes none. It is 0
-	// under a quota of the calendar. A bucket with a Level of 0 shows the rate of the call.
+	// under a quota of the calendar. A bucket that is empty and not blocked shows the rate of the call.
 	LeakRate float64
 	// Spilled is the number of units that a Fillup lost because they exceeded the capacity.
 	Spilled float64

@@ -155,7 +155,7 @@ func (r *Record) FillTo(st *State, op *Op, clock int64, maxSkew time.Duration) (
 
 	st.Level, st.Held, st.Capacity, st.LeakRate = level, r.Held, op.Capacity, op.LeakRate
 	if changes || op.LeakRate < 0 {
-		st.SetLimit(r.leaking(op.Limit, level))
+		st.SetLimit(r.leaking(op.Limit, level, now))
 	}
 	st.Spilled, st.At, st.Accepted = spilled, toTime(now), accepted
 	if op.Amount < 0 {
@@ -232,18 +232,18 @@ func (r Record) State(limit Limit, clock int64, maxSkew time.Duration) State {
 	st := State{
 		Level: r.LevelAt(now), Held: r.Held, At: toTime(now),
 	}
-	st.SetLimit(r.leaking(limit, st.Level))
+	st.SetLimit(r.leaking(limit, st.Level, now))
 	if r.blocked(now) {
 		st.BlockedUntil = toTime(r.BlockedUntil)
 	}
 	return st
 }
 
-// leaking returns limit with the rate at which the bucket leaks from a level until the next write:
-// the one last written. A bucket without a level leaks nothing. It shows the rate of the call, as a
-// bucket that does not exist does: an answer must not tell whether the bucket has been pruned.
-func (r *Record) leaking(limit Limit, level float64) Limit {
-	if level > 0 && r.Limit != (Limit{}) {
+// leaking returns limit with the rate at which the bucket leaks from the level now until the next
+// write: the one last written. A bucket that may have been pruned shows the rate of the call, as one
+// that does not exist: an answer must not tell the two apart.
+func (r *Record) leaking(limit Limit, level float64, now int64) Limit {
+	if r.Limit != (Limit{}) && (level > 0 || r.Held > 0 || r.blocked(now)) {
 		limit.LeakRate = r.LeakRate
 	}
 	return limit

@@ -335,11 +335,11 @@ func (m Model) state(op store.Op, b Bucket, d decision, clock int64, got *store.
 	if seen.until > now {
 		st.BlockedUntil = time.UnixMicro(seen.until)
 	}
-	// Units leak at the rate last written. Where there are none, the rate is that of the call, as it is
-	// where the bucket has been pruned.
+	// A bucket leaks at the rate last written. Where nothing is in it and no block keeps it from being
+	// pruned, it shows the rate of the call.
 	setRate := func() {
 		rate := op.LeakRate
-		if st.Level > 0 {
+		if b.limit != (store.Limit{}) && (st.Level > 0 || st.Held > 0 || seen.until > now) {
 			rate = b.limit.LeakRate
 		}
 		if st.LeakRate = rate; rate < 0 {
