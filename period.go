@@ -69,14 +69,11 @@ func (l *Limiter) decideFills(ctx context.Context, fills []Fill) (states []State
 		if err != nil {
 			return nil, nil, err
 		}
-		results, err := l.store.Apply(ctx, txn)
-		if err == nil {
-			err = results[0].Err
-		}
+		states, err := l.decide(ctx, txn)
 		times, other := l.otherPeriod(err)
 		switch {
 		case err == nil:
-			return results[0].States, index, nil
+			return states, index, nil
 		case !other || try == triesOfPeriod:
 			return nil, nil, err
 		}
