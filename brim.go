@@ -81,8 +81,8 @@ import (
 //	func (l Limit) ValidateAmount(n float64) error  // ErrInvalidAmount if n is out of range
 //
 // A limit comes with each call, so it can change at any time. After the capacity is lowered,
-// calls are refused until enough has leaked. A changed leak rate holds from the call on: the time
-// before it has leaked at the old rate.
+// calls are refused until enough has leaked. A changed leak rate holds from the call on, unless the
+// call only asks: the time before it has leaked at the old rate.
 //
 // [Over], [Per], [Smooth] and [GCRA] compute limits from other figures, and [ParseLimit] reads a
 // text. A Limit is written as that text in JSON. The zero Limit is invalid, so that a limit that
@@ -211,7 +211,7 @@ type Bucket = store.Bucket
 //		Level        float64       // units that leak, after the call
 //		Held         float64       // units reserved by Hold, after the call; they do not leak
 //		Capacity     float64       // units, of the limit that the call decided by
-//		LeakRate     float64       // units per second, of the same limit
+//		LeakRate     float64       // units per second at which the bucket leaks until the next write
 //		Spilled      float64       // units of a Fillup that exceeded the capacity and were lost
 //		Taken        float64       // units that a TakeUpTo put in
 //		Drained      float64       // units that a Drain took out
@@ -230,7 +230,8 @@ type Bucket = store.Bucket
 //	func (s State) String() string               // one line, for logs
 //
 // RetryAfter assumes that no other caller fills the bucket meanwhile. It is [Never] if no wait
-// helps. Accepted and a RetryAfter together mean that Options.Shadow let the call pass.
+// helps. LeakRate and Empties are of the limit last written: that of the call, unless the call has only
+// asked, or was refused under a block or for more than the capacity. Accepted and a RetryAfter together mean that Options.Shadow let the call pass.
 type State = store.State
 
 // Entry is a bucket in a listing:

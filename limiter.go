@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/brimgo/brim/internal/shadow"
 	"github.com/brimgo/brim/store"
 )
 
@@ -120,10 +121,12 @@ func (l *Limiter) Fillup(ctx context.Context, b Bucket, n float64) (st State, er
 
 // AbleToAccept reports, in State.Accepted, whether n units would fit into b now. If they would
 // not, RetryAfter is the wait until they would. A TryFillup at the same moment would return the
-// same Accepted and RetryAfter. The Level is that of b without the n units.
+// same Accepted. The Level is that of b without the n units.
 //
 // AbleToAccept writes nothing, sets no penalty and reserves nothing: another caller may fill b
-// before the answer arrives. To decide and fill in one step, use [Limiter.TryFillup].
+// before the answer arrives. To decide and fill in one step, use [Limiter.TryFillup]. The leak rate of
+// b is not written either. So RetryAfter is by the rate last written, which State.LeakRate shows, until
+// a call puts units in or is refused.
 func (l *Limiter) AbleToAccept(ctx context.Context, b Bucket, n float64) (st State, err error) {
 	err = l.fill(ctx, &st, &store.Op{Bucket: b, Amount: n, Mode: store.Ask}, n)
 	return st, err
@@ -225,7 +228,8 @@ type Fill struct {
 	Bucket Bucket  // the bucket to fill, with its limit
 	Amount float64 // units, from 0 to 2^53
 	// AskOnly makes the amount count in the decision and not go in: it must fit as well, beside
-	// the other amounts for its bucket.
+	// the other amounts for its bucket. If it is refused, a changed leak rate takes effect, as it does
+	// after any refusal of TryFillupAll.
 	AskOnly bool
 }
 
@@ -268,6 +272,49 @@ func (l *Limiter) TryFillupAll(ctx context.Context, fills ...Fill) ([]State, err
 		states[i] = decided[index[i]]
 	}
 	return states, nil
+}
+
+// decide lets the store decide about a transaction.
+func (l *Limiter) decide(ctx context.Context, txn store.Txn) (states []State, err error) {
+	if len(txn) == 1 { // a store decides about one bucket faster than about a list of one
+		states = make([]State, 1)
+		states[0], err = l.store.Fill(ctx, txn[0])
+	} else if results, failed := l.store.Apply(ctx, txn); failed != nil {
+		err = failed
+	} else {
+		states, err = results[0].States, results[0].Err
+	}
+	if err != nil {
+		return nil, err
+	}
+	for i := range txn {
+		n := 0.0 // of all operations on the bucket
+		for j := range txn {
+			if txn[j].Key == txn[i].Key {
+				n += txn[j].Amount
+			}
+		}
+		l.applyRate(ctx, &txn[i], n, &states[i])
+	}
+	return states, nil
+}
+
+// applyRate follows a question that has kept n units out of a bucket, under another rate than the one
+// last written, with a fill that cannot fit: its refusal writes the rate. Without it, a limit that is only
+// asked about would never take effect on a full bucket. A limit that Shadow tries must have no effect, and
+// an estimate need not show the rate of the store. If the fill fails, the answer to the question stays,
+// and the next caller tries again.
+func (l *Limiter) applyRate(ctx context.Context, op *store.Op, n float64, st *State) {
+	if op.Mode != store.Ask || st.RetryAfter == 0 || st.Limit().LeakRate == op.LeakRate || n > op.Capacity ||
+		st.BlockedUntil.After(st.At) || st.Estimate || shadow.In(ctx) {
+		return
+	}
+	fill := *op
+	fill.Mode, fill.Ceiling = store.IfFits, 1e-300
+	if now, err := l.store.Fill(ctx, fill); err == nil {
+		now.RetryAfter = max(time.Microsecond, now.When(n))
+		*st = now
+	}
 }
 
 // merge returns a transaction with one operation per key and mode. The operation of fills[i] is

@@ -1,11 +1,14 @@
 package brim_test
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"time"
 
 	"github.com/brimgo/brim"
+	"github.com/brimgo/brim/memory"
+	"github.com/brimgo/brim/store"
 )
 
 func TestTryFillupAll(t *testing.T) {
@@ -107,5 +110,107 @@ func TestTryFillupAllInvalid(t *testing.T) {
 	}
 	if s.calls != 0 {
 		t.Errorf("the store was called %d times; want 0", s.calls)
+	}
+}
+
+// scripted counts the fills of a store, and fails those in mode IfFits if err is set.
+type scripted struct {
+	store.Store
+	fills int
+	err   error
+}
+
+func (s *scripted) Fill(ctx context.Context, op store.Op) (store.State, error) {
+	s.fills++
+	if s.err != nil && op.Mode == store.IfFits {
+		return store.State{}, s.err
+	}
+	return s.Store.Fill(ctx, op)
+}
+
+// TestAskOnlyAppliesRate asks twice about a bucket that is full under 10 an hour, by a limit of 10 a minute.
+func TestAskOnlyAppliesRate(t *testing.T) {
+	const hour, minute = 10.0 / 3600, 10.0 / 60
+	asked := func(limit brim.Limit, n float64) brim.Fill {
+		return brim.Fill{Bucket: limit.For("k"), Amount: n, AskOnly: true}
+	}
+	faster := asked(brim.Limit{Capacity: 10, LeakRate: minute}, 5)
+	beside := brim.Fill{Bucket: tens.For("other"), Amount: 1}
+	all := func(fills ...brim.Fill) func(ctx context.Context, l *brim.Limiter) ([]brim.State, error) {
+		return func(ctx context.Context, l *brim.Limiter) ([]brim.State, error) { return l.TryFillupAll(ctx, fills...) }
+	}
+	for _, test := range []struct {
+		name, why string
+		blocked   bool
+		shadow    bool
+		err       error
+		ask       func(ctx context.Context, l *brim.Limiter) ([]brim.State, error)
+		rates     [2]float64       // of the answers
+		retry     [2]time.Duration // a second apart
+		fills     int              // that write the rate, or try to
+	}{
+		{
+			name: "alone", why: "whoever enforces a limit by asking has the new rate from the first refusal on",
+			ask: all(faster), rates: [2]float64{minute, minute}, retry: [2]time.Duration{30 * time.Second, 29 * time.Second}, fills: 3,
+		},
+		{
+			name: "beside a fill", why: "the same in a list",
+			ask: all(faster, beside), rates: [2]float64{minute, minute}, retry: [2]time.Duration{30 * time.Second, 29 * time.Second}, fills: 1,
+		},
+		{
+			name: "beside a fill of its bucket", why: "the refusal of the fill has written the rate",
+			ask:   all(faster, brim.Fill{Bucket: faster.Bucket, Amount: 1}),
+			rates: [2]float64{minute, minute}, retry: [2]time.Duration{36 * time.Second, 35 * time.Second},
+		},
+		{
+			name: "a question alone", why: "AbleToAccept writes nothing",
+			ask: func(ctx context.Context, l *brim.Limiter) ([]brim.State, error) {
+				return one(l.AbleToAccept(ctx, faster.Bucket, 5))
+			},
+			rates: [2]float64{hour, hour}, retry: [2]time.Duration{1800 * time.Second, 1799 * time.Second}, fills: 2,
+		},
+		{
+			name: "a failure", why: "the answer to the question is right, and the next caller tries again", err: brim.ErrUnavailable,
+			ask: all(faster, beside), rates: [2]float64{hour, hour}, retry: [2]time.Duration{1800 * time.Second, 1799 * time.Second}, fills: 2,
+		},
+		{
+			name: "blocked", why: "a refusal under a block writes no rate", blocked: true,
+			ask: all(faster, beside), rates: [2]float64{hour, hour}, retry: [2]time.Duration{1800 * time.Second, 1799 * time.Second},
+		},
+		{
+			name: "more than the capacity", why: "a refusal for ever writes no rate",
+			ask:   all(faster, asked(faster.Bucket.Limit, 6), beside),
+			rates: [2]float64{hour, hour}, retry: [2]time.Duration{brim.Never, brim.Never},
+		},
+		{
+			name: "tried", why: "a limit of Shadow has no effect", shadow: true,
+			ask: all(faster), rates: [2]float64{hour, hour}, retry: [2]time.Duration{1800 * time.Second, 1799 * time.Second}, fills: 2,
+		},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			clock := newClock()
+			s := &scripted{Store: memory.New(&memory.Options{Clock: clock.Now}), err: test.err}
+			o := &brim.Options{}
+			if test.shadow {
+				o.Shadow = func(context.Context, brim.Fill, error) {}
+			}
+			l := brim.New(s, o)
+			must(t)(l.Fillup(t.Context(), brim.Limit{Capacity: 10, LeakRate: hour}.For("k"), 10))
+			if test.blocked {
+				must(t)(l.Block(t.Context(), "k", time.Minute))
+			}
+			s.fills = 0
+			for i := range 2 {
+				states, err := test.ask(t.Context(), l)
+				if err != nil || states[0].Accepted != test.shadow || states[0].LeakRate != test.rates[i] ||
+					states[0].RetryAfter.Round(time.Millisecond) != test.retry[i].Round(time.Millisecond) {
+					t.Errorf("answer %d: %+v, %v; want rate %v and %v: %s", i, states, err, test.rates[i], test.retry[i], test.why)
+				}
+				clock.Advance(time.Second)
+			}
+			if st := must(t)(l.StateOf(t.Context(), "k")); st.LeakRate != test.rates[1] || s.fills != test.fills {
+				t.Errorf("%d fills, and then %+v; want %d, and rate %v: %s", s.fills, st, test.fills, test.rates[1], test.why)
+			}
+		})
 	}
 }

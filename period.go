@@ -69,14 +69,11 @@ func (l *Limiter) decideFills(ctx context.Context, fills []Fill) (states []State
 		if err != nil {
 			return nil, nil, err
 		}
-		results, err := l.store.Apply(ctx, txn)
-		if err == nil {
-			err = results[0].Err
-		}
+		states, err := l.decide(ctx, txn)
 		times, other := l.otherPeriod(err)
 		switch {
 		case err == nil:
-			return results[0].States, index, nil
+			return states, index, nil
 		case !other || try == triesOfPeriod:
 			return nil, nil, err
 		}
@@ -107,7 +104,8 @@ func (l *Limiter) waitPeriod(ctx context.Context, b Bucket, n float64) (State, e
 }
 
 // statePeriod is State for a bucket under a quota of the calendar. The store answers by the limit last
-// written, because the period is that of the bucket's time.
+// written, because the period is that of the bucket's time. Until the next write, units leave by that
+// limit, too.
 func (l *Limiter) statePeriod(ctx context.Context, b Bucket) (State, error) {
 	st, err := first(l.kept().Read(ctx, Bucket{Key: b.Key}))
 	if err != nil {
@@ -117,6 +115,9 @@ func (l *Limiter) statePeriod(ctx context.Context, b Bucket) (State, error) {
 	if err := op.SetPeriod(st.At); err != nil {
 		return State{}, err
 	}
-	st.SetLimit(op.Limit)
+	if st.Level == 0 {
+		st.SetLimit(op.Limit)
+	}
+	st.Capacity = op.Capacity
 	return st, nil
 }

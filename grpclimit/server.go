@@ -328,7 +328,7 @@ func (s *Server) try(call context.Context, fills []brim.Fill) ([]brim.State, err
 	defer cancel()
 	var states []brim.State
 	var err error
-	if len(fills) == 1 && !fills[0].AskOnly { // a store decides about one bucket faster than about a list of one
+	if len(fills) == 1 && !fills[0].AskOnly { // most calls; a list takes memory
 		states = make([]brim.State, 1)
 		states[0], err = s.lim.TryFillup(ctx, fills[0].Bucket, fills[0].Amount)
 	} else {

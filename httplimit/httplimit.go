@@ -229,13 +229,10 @@ func (l *limited) serve(w http.ResponseWriter, r *http.Request, next http.Handle
 func (l *limited) try(r *http.Request, parts []part) error {
 	ctx, cancel := l.within(r.Context())
 	defer cancel()
-	if len(parts) == 1 { // a store decides about one bucket faster than about a list of one
-		p, decide := &parts[0], l.lim.TryFillup
-		if p.after() {
-			decide = l.lim.AbleToAccept
-		}
+	if len(parts) == 1 && !parts[0].after() { // most requests; a list takes memory
+		p := &parts[0]
 		var err error
-		p.state, err = decide(ctx, p.bucket, p.cost)
+		p.state, err = l.lim.TryFillup(ctx, p.bucket, p.cost)
 		return cmp.Or(err, leftMeanwhile(r, p.state))
 	}
 	fills := make([]brim.Fill, len(parts))

@@ -322,6 +322,30 @@ func TestLeavers(t *testing.T) {
 	}
 }
 
+// TestCountIfAnotherRate: a bucket that is full under the limit before a deploy tells clients a wait by
+// the new rate, although the policy only asks.
+func TestCountIfAnotherRate(t *testing.T) {
+	lim, _ := inMemory(t)
+	policy := httplimit.Policy{
+		Name: "failures", Key: "k", Limit: brim.Over(5, 24*time.Hour), CountIf: func(status int) bool { return status == 200 },
+	}
+	for i, step := range []struct {
+		limit brim.Limit
+		after string // Retry-After of the refusal
+	}{{brim.Over(5, 24*time.Hour), "17280"}, {brim.Over(5, time.Minute), "12"}, {brim.Over(5, time.Minute), "12"}} {
+		policy.Limit = step.limit
+		h := limited(t, lim, always(policy), &httplimit.Options{Shared: true})
+		w := httptest.NewRecorder()
+		for range 6 {
+			w = httptest.NewRecorder()
+			h.ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
+		}
+		if after := w.Header().Get("Retry-After"); w.Code != 429 || after != step.after {
+			t.Errorf("step %d: status %d, Retry-After %q; want 429, %q", i, w.Code, after, step.after)
+		}
+	}
+}
+
 // TestCountIf counts logins that fail, beside a policy that counts all requests.
 func TestCountIf(t *testing.T) {
 	unauthorized := func(status int) bool { return status == http.StatusUnauthorized }

@@ -75,12 +75,12 @@ func (cs *cacheSet) lastLimitIs(limit store.Limit) bool {
 		cs.leakRate.Load() == math.Float64bits(limit.LeakRate)
 }
 
-// learn publishes the snapshot e of an answer about n units, unless the generation has changed since
+// learn publishes the snapshot e of an answer, unless the generation has changed since
 // the question or the set holds a better snapshot. The set is locked.
-func (cs *cacheSet) learn(hash uint64, key string, e snapshot, n float64, refused bool, generation uint64) {
+func (cs *cacheSet) learn(hash uint64, key string, e snapshot, refused bool, generation uint64) {
 	old := cs.find(hash, key)
-	other := old != nil && old.rec.Limit != e.rec.Limit
-	if !cs.lastLimitIs(e.rec.Limit) || other && old.settled {
+	other := old != nil && old.limit() != e.limit()
+	if !cs.lastLimitIs(e.limit()) || other && !old.asked && old.rec.LeakRate == old.rate {
 		// A question with another limit was in flight at the same time. Nobody can tell which
 		// question the store answered first, so the set keeps neither answer.
 		cs.remove(hash, key)
@@ -91,7 +91,7 @@ func (cs *cacheSet) learn(hash uint64, key string, e snapshot, n float64, refuse
 		return
 	}
 	// If the same amount would fit again, the amount that the old snapshot refuses may still not fit.
-	if e.settled && !e.keepFor(n) && !refused && (old == nil || other || !e.keepFor(old.amount)) {
+	if e.wait == 0 && !refused && (old == nil || other || !e.keepFor(old.amount)) {
 		cs.remove(hash, key)
 		return
 	}
@@ -103,8 +103,8 @@ func (cs *cacheSet) learn(hash uint64, key string, e snapshot, n float64, refuse
 // snapshot takes the place of another kind only if that is not believed any more. The set is locked.
 func (cs *cacheSet) note(hash uint64, key string, e snapshot, generation uint64, remember int64) {
 	old := cs.find(hash, key)
-	if cs.generation.Load() != generation || e.rec.Limit == (store.Limit{}) ||
-		old != nil && (old.rec.Limit != e.rec.Limit || !e.supersedes(old)) ||
+	if cs.generation.Load() != generation || e.limit() == (store.Limit{}) ||
+		old != nil && (old.limit() != e.limit() || !e.supersedes(old)) ||
 		old != nil && e.asked && !old.asked && e.sent-old.sent < remember {
 		return
 	}

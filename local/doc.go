@@ -32,16 +32,13 @@
 // A call is refused from memory only if its refusal would leave no trace in the store: its mode is
 // IfFits or Ask, and its ceiling does not sink (CeilingAt). A call with a penalty ([store.Op].BlockFor)
 // must also find the bucket blocked, because otherwise its refusal sets a block. Its limit must be
-// that of the last answer: the first refusal at another leak rate ends the time at the old rate in
-// the store. So AbleToAccept answers no where TryFillup would be refused. All other calls reach the
-// store.
+// that of the last answer, and its rate that of the answer's State: the first refusal at another leak
+// rate ends the time at the old rate in the store. So AbleToAccept answers no where TryFillup would be
+// refused. All other calls reach the store.
 //
-// A refusal while a block lasts, a refusal of more than the capacity and an AbleToAccept do not show
-// the leak rate last written. The first is believed until the block ends, and the second for amounts
-// above the capacity. The third answers AbleToAccept alone, for the same amount or more. If the rate
-// last written was a higher one, it can answer no for up to Remember after the amount would fit, and
-// Level may be above the bucket's level. A Block through the wrapper is learned from its answer. An
-// accepted AbleToAccept, TryFillupAll and [store.Store].Read teach nothing.
+// The answer to an AbleToAccept is remembered for AbleToAccept alone. A Block through the wrapper is
+// learned from its answer. An accepted AbleToAccept, TryFillupAll of several buckets and
+// [store.Store].Read teach nothing.
 //
 // While one caller asks the store whether a bucket has room again, other callers of the bucket wait
 // for the answer, unless the wrapper knows that their amounts may fit beside the amount of the first

@@ -120,7 +120,7 @@ func (r *refusals) ask(ctx context.Context, op *store.Op, cs *cacheSet, h uint64
 	for waits := 0; refusable(op) && cs.find(h, op.Key) != nil; waits++ {
 		cs.mu.Lock()
 		e := cs.find(h, op.Key)
-		if e == nil || e.rec.Limit != op.Limit {
+		if e == nil || e.limit() != op.Limit {
 			cs.mu.Unlock()
 			break
 		}
@@ -164,7 +164,7 @@ func (r *refusals) send(ctx context.Context, op *store.Op, cs *cacheSet, h uint6
 	if err != nil {
 		// The fill may have gone in under another limit than the last call's, or than the
 		// snapshot's.
-		if e := cs.find(h, op.Key); !cs.lastLimitIs(op.Limit) || e != nil && e.rec.Limit != op.Limit {
+		if e := cs.find(h, op.Key); !cs.lastLimitIs(op.Limit) || e != nil && e.limit() != op.Limit {
 			cs.forget(h, op.Key)
 		}
 		return st, err
@@ -180,7 +180,7 @@ func (r *refusals) send(ctx context.Context, op *store.Op, cs *cacheSet, h uint6
 		cs.endQuestion(h, op) // under the same lock as learn, so that waiting callers wake to the new snapshot
 		counted = false
 	}
-	cs.learn(h, op.Key, e, op.Amount+op.Hold, refused, generation)
+	cs.learn(h, op.Key, e, refused, generation)
 	cs.mu.Unlock()
 	return st, nil
 }

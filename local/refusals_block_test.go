@@ -17,6 +17,9 @@ func TestRefusalsBlockFlood(t *testing.T) {
 	penalty := func(n float64) store.Op { return store.Op{Bucket: b, Amount: n, BlockFor: time.Minute} }
 	mixed := func(i int) store.Op { return penalty(float64(1 + i%10)) }
 	same := func(op store.Op) func(int) store.Op { return func(int) store.Op { return op } }
+	question := func(i int) store.Op {
+		return store.Op{Bucket: store.Limit{Capacity: 10, LeakRate: 64}.For("k"), Amount: float64(1 + i%10), Mode: store.Ask}
+	}
 	for _, c := range []struct {
 		name          string
 		before, first []store.Op // by another process, and through the wrapper
@@ -25,13 +28,16 @@ func TestRefusalsBlockFlood(t *testing.T) {
 	}{
 		{"penalty", []store.Op{full, penalty(1)}, nil, same(penalty(1)), 1},
 		{"penalty, and the block is ours", []store.Op{full}, []store.Op{penalty(1)}, same(penalty(1)), 0},
-		{"penalty, mixed amounts", []store.Op{full, penalty(1)}, nil, mixed, 10},
+		{"penalty, mixed amounts", []store.Op{full, penalty(1)}, nil, mixed, 1},
 		{"penalty on more than the capacity", []store.Op{full, penalty(1)}, nil, same(penalty(11)), 1},
-		{"blocked by hand", []store.Op{full, byHand}, nil, mixed, 10},
+		{"blocked by hand", []store.Op{full, byHand}, nil, mixed, 1},
 		{"blocked by our hand", []store.Op{full}, []store.Op{byHand}, mixed, 0},
 		{"blocked by our hand before there was a bucket", nil, []store.Op{byHand}, same(penalty(1)), 1},
 		{"questions of a full bucket", []store.Op{full}, nil, same(store.Op{Bucket: b, Amount: 2, Mode: store.Ask}), 1},
 		{"questions of a blocked bucket", []store.Op{full, byHand}, nil, same(store.Op{Bucket: b, Amount: 2, Mode: store.Ask}), 1},
+		{"questions at another rate, mixed amounts", []store.Op{full}, nil, question, 1},
+		{"questions at another rate of a blocked bucket", []store.Op{full, byHand}, nil, question, 1},
+		{"after more than the capacity", []store.Op{full}, []store.Op{{Bucket: b, Amount: 11}}, same(store.Op{Bucket: b, Amount: 2}), 0},
 		{"more than the capacity", nil, nil, same(store.Op{Bucket: b, Amount: 11}), 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -122,6 +128,14 @@ func TestRefusalsLeaveTraces(t *testing.T) {
 			5 * time.Second,
 			store.Op{Bucket: slow, Amount: 5},
 			true,
+		},
+		{
+			"too large an amount for an empty bucket", "the state does not show the rate, which the refusal under a ceiling ends",
+			[]store.Op{{Bucket: fast, Amount: 10}, {Bucket: fast, Amount: -10, Mode: store.Always}},
+			store.Op{Bucket: slow, Amount: 11},
+			0,
+			store.Op{Bucket: slow, Amount: 5, Ceiling: 4},
+			false,
 		},
 		{
 			"too large, with a penalty", "its refusal sets the block",

@@ -17,18 +17,16 @@ import (
 // Lookups therefore take no lock, and the cores share the snapshot's cache lines.
 type snapshot struct {
 	sent  int64        // when the question was sent, in nanoseconds on this process's clock
-	rec   store.Record // the bucket at the answer
+	rec   store.Record // the bucket at the answer, with the rate at which it leaks since
+	rate  float64      // of the limit of the question, as in a store.Limit; its capacity is that of rec
 	clock int64        // the store's clock at the answer, in microseconds
-	// settled means that the bucket leaks at the rate of rec since the answer; else it may leak at
-	// another rate. rated means that the level explains the wait in the answer by the rate of rec.
-	settled, rated bool
 	// asked means that the answer was to a question. A call that writes may still find something to
 	// write when it is refused, so the snapshot answers questions alone.
 	asked    bool
 	received int64         // when the answer arrived, in nanoseconds on this process's clock
 	amount   float64       // units for which the snapshot is kept
 	wait     time.Duration // after clock, until amount fits
-	_        [16]byte
+	_        [8]byte
 	pending  // guarded by the set's mutex
 }
 
@@ -57,24 +55,17 @@ func (p *pending) notify() {
 
 // newSnapshot returns the snapshot of an answer to op.
 func newSnapshot(op *store.Op, st *store.State, sent, received int64) snapshot {
-	e := snapshot{sent: sent, received: received, rec: store.Record{
-		Level: st.Level, Held: st.Held, Time: st.At.UnixMicro(), Limit: op.Limit,
+	e := snapshot{sent: sent, received: received, rate: op.LeakRate, asked: op.Mode == store.Ask, rec: store.Record{
+		Level: st.Level, Held: st.Held, Time: st.At.UnixMicro(), Limit: st.Limit(),
 	}}
+	if op.Limit == (store.Limit{}) { // the state is by the limit last written
+		e.rate = e.rec.LeakRate
+	}
 	if !st.BlockedUntil.IsZero() {
 		e.rec.BlockedUntil = st.BlockedUntil.UnixMicro()
 	}
-	e.clock, e.asked = e.rec.Time, op.Mode == store.Ask
-	if op.Mode == store.Block && op.Limit == (store.Limit{}) { // the state is by the limit last written
-		e.rec.Limit, e.settled = st.Limit(), true
-		return e
-	}
-	e.settled = settles(op, st)
-	switch {
-	case st.Accepted || !op.CeilingAt.IsZero():
-	case !e.settled && op.Ceiling == 0 && op.Hold == 0:
-		e.amount, e.wait = op.Amount, st.RetryAfter
-		e.rated = e.wait > e.untilFree(op, e.clock) && e.wait == e.rec.Refusal(op, e.clock, math.MaxInt64).RetryAfter
-	case e.settled && st.RetryAfter < store.Never:
+	e.clock = e.rec.Time
+	if !st.Accepted && op.CeilingAt.IsZero() && st.RetryAfter < store.Never {
 		// If the store's clock was set back, the bucket's time is ahead of the clock. The store
 		// then returns a longer wait than the level explains. The difference is the lag of the
 		// clock. A difference of up to two microseconds is rounding.
@@ -83,35 +74,30 @@ func newSnapshot(op *store.Op, st *store.State, sent, received int64) snapshot {
 			e.clock -= lag.Microseconds()
 		}
 	}
+	e.keepFor(op.Amount + op.Hold)
 	return e
 }
 
-// settles reports whether the bucket leaks at the rate of op since op got that answer. A call that is
-// refused while a block lasts, or that exceeds the capacity, does not end the time at the rate last
-// written.
-func settles(op *store.Op, st *store.State) bool {
-	switch op.Mode {
-	case store.IfFits:
-		return st.Accepted || st.BlockedUntil.IsZero() && op.Amount+op.Hold <= max(op.Capacity, op.Ceiling)
-	case store.Clamp, store.Always:
-		return true
-	}
-	return false
+// limit returns the limit of the calls that the snapshot answers.
+func (e *snapshot) limit() store.Limit {
+	return store.Limit{Capacity: e.rec.Capacity, LeakRate: e.rate}
 }
 
 // refuse writes the refusal of op into st and returns true, if op is known not to fit. Otherwise
 // it leaves st unchanged and returns false. now is a reading of this process's clock.
 func (e *snapshot) refuse(op *store.Op, now, remember int64, st *store.State) bool {
 	elapsed := now - e.sent
-	if elapsed < 0 || e.rec.Limit != op.Limit {
+	if elapsed < 0 || e.limit() != op.Limit || e.asked && op.Mode != store.Ask {
 		return false
 	}
 	n := op.Amount + op.Hold
 	clock := e.maxClock(elapsed)
 	wait := e.wait
 	switch {
-	case !e.settled || op.BlockFor != 0 || elapsed >= remember:
-		wait = e.certainWait(op, n, elapsed, remember)
+	case n > max(op.Capacity, op.Ceiling) && op.BlockFor == 0:
+		wait = store.Never
+	case elapsed >= remember || e.changes(op, clock):
+		return false
 	case n != e.amount || op.Ceiling != 0 || op.Hold != 0:
 		wait = e.waitFor(op, n, clock)
 	case wait < store.Never:
@@ -122,7 +108,7 @@ func (e *snapshot) refuse(op *store.Op, now, remember int64, st *store.State) bo
 	}
 	at := max(e.rec.Time, e.clock+max(0, now-e.received)/1000) // at least, on the store's clock
 	st.Level, st.Held, st.RetryAfter = e.rec.LevelAt(clock), e.rec.Held, wait
-	st.SetLimit(op.Limit)
+	st.SetLimit(e.rec.Limit)
 	st.Estimate = true
 	st.At = time.UnixMicro(at).UTC()
 	if e.rec.BlockedUntil > at && e.rec.BlockedUntil != 0 {
@@ -131,41 +117,16 @@ func (e *snapshot) refuse(op *store.Op, now, remember int64, st *store.State) bo
 	return true
 }
 
-// certainWait is the wait for op, which puts n units in, where a refusal could leave a trace in the
-// store, or the bucket's leak rate is not known, or the snapshot is old. It returns 0 if op must be
-// sent.
-func (e *snapshot) certainWait(op *store.Op, n float64, elapsed, remember int64) time.Duration {
-	clock := e.maxClock(elapsed)
-	blocked := e.rec.BlockedUntil > clock && e.rec.BlockedUntil != 0
-	left := e.wait
-	if left < store.Never {
-		left -= time.Duration(clock-e.clock) * time.Microsecond
+// changes reports whether the refusal of op, for lack of room that leaks, may change the bucket: it sets a
+// block, or ends the time at another rate. The state of an empty bucket does not show the rate.
+func (e *snapshot) changes(op *store.Op, clock int64) bool {
+	if op.Mode == store.Ask || e.rec.BlockedUntil > clock && e.rec.BlockedUntil != 0 {
+		return false
 	}
-	plain := op.Ceiling == 0 && op.Hold == 0
-	switch {
-	case e.asked && op.Mode != store.Ask:
-		return 0
-	case n > max(op.Capacity, op.Ceiling) && op.BlockFor == 0:
-		return store.Never
-	case elapsed >= remember, op.Mode != store.Ask && !blocked: // the refusal sets a block or a rate
-		return 0
-	case e.settled, e.rated && (blocked || n > e.amount):
-		return e.waitFor(op, n, clock)
-	case plain && n == e.amount, plain && blocked && n < e.amount && left == e.untilFree(op, clock):
-		return left
-	}
-	return 0
+	return op.BlockFor != 0 || e.rec.LeakRate != op.LeakRate || e.rec.Level == 0 && e.rec.Held == 0
 }
 
-// untilFree is the wait for op that the block and the held units explain alone.
-func (e *snapshot) untilFree(op *store.Op, clock int64) time.Duration {
-	rec := e.rec
-	rec.Level = 0
-	return rec.Refusal(op, clock, math.MaxInt64).RetryAfter
-}
-
-// keepFor computes the wait for n units beforehand, by the leak rate of rec. It reports whether the
-// bucket has no room for them.
+// keepFor computes the wait for n units beforehand. It reports whether the bucket has no room for them.
 func (e *snapshot) keepFor(n float64) bool {
 	e.amount = n
 	e.wait = e.waitFor(&store.Op{Bucket: store.Bucket{Limit: e.rec.Limit}, Amount: n}, n, e.clock)

@@ -28,20 +28,14 @@ func (d Decision) Label() string {
 	return "refused"
 }
 
-// Limit returns the limit by which the operation was decided. A quota of the calendar has the form of
-// [store.Op.SetPeriod]; see [Decision.Under].
-func (d Decision) Limit() store.Limit {
-	return d.State.Limit()
-}
-
 // Under reports whether the operation was decided by that limit. A quota of the calendar is known by its
 // capacity and by the period.
 func (d Decision) Under(l store.Limit) bool {
 	if !l.Calendar() {
-		return d.Limit() == l
+		return d.Limit == l
 	}
 	begins, ends := l.PeriodAt(d.Begins)
-	return l.Capacity == d.State.Capacity && begins.Equal(d.Begins) && ends.Equal(d.State.Empties)
+	return l.Capacity == d.Limit.Capacity && begins.Equal(d.Begins) && ends.UnixMicro() == int64(-d.Limit.LeakRate)
 }
 
 // Label returns a word for the label of a metric: "ok", also if the store refused, or if it answered

@@ -111,12 +111,15 @@ func (s *observer) decided(ctx context.Context, op *store.Op, st store.State, ac
 				amount = st.Taken
 			}
 		}
-		var begins time.Time
-		if op.LeakRate < 0 {
+		limit, begins := op.Limit, time.Time{}
+		switch {
+		case limit == store.Limit{}: // the one last written
+			limit = st.Limit()
+		case limit.LeakRate < 0:
 			begins = time.UnixMicro(op.Begins).UTC()
 		}
 		s.hooks.Decision(ctx, Decision{
-			Key: s.key(op.Key), Mode: op.Mode, Amount: amount, Hold: op.Hold, Begins: begins,
+			Key: s.key(op.Key), Mode: op.Mode, Amount: amount, Hold: op.Hold, Limit: limit, Begins: begins,
 			State: st, Accepted: accepted, Operations: operations,
 			Shadowed: (op.Mode == store.IfFits || op.Mode == store.UpTo) && !accepted && shadow.In(ctx),
 		})

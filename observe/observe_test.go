@@ -268,6 +268,44 @@ func TestShadowed(t *testing.T) {
 	}
 }
 
+// TestLimits sees that a decision has the limit of its call, although a bucket that refuses may leak at
+// the rate of another one.
+func TestLimits(t *testing.T) {
+	var got []string
+	written, called := brim.Limit{Capacity: 10, LeakRate: 1}, brim.Limit{Capacity: 8, LeakRate: 4}
+	names := map[string]brim.Limit{"written": written, "called": called, "quota": brim.Per(10, brim.Day, time.UTC), "nobody": brim.Nobody}
+	s := wrap(t, inMemory(t, func() time.Time { return time.Unix(1_800_000_000, 0) }), observe.Hooks{
+		Decision: func(_ context.Context, d observe.Decision) {
+			for name, l := range names {
+				if d.Under(l) {
+					got = append(got, fmt.Sprintf("%s, leaks %v", name, d.State.LeakRate))
+				}
+			}
+		},
+	}, nil)
+	lim := brim.New(s, nil)
+	try := func(name string, n float64) {
+		t.Helper()
+		if _, err := lim.TryFillup(t.Context(), names[name].For("k"), n); err != nil {
+			t.Fatal(err)
+		}
+	}
+	try("written", 5)
+	if _, err := lim.Block(t.Context(), "k", time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	try("called", 1)
+	try("quota", 1)
+	try("nobody", 1)
+	if _, err := lim.Drain(t.Context(), brim.Nobody.For("k"), 1); err != nil { // by the limit last written
+		t.Fatal(err)
+	}
+	want := "[written, leaks 1 called, leaks 1 quota, leaks 1 nobody, leaks 0 written, leaks 1]"
+	if fmt.Sprint(got) != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+}
+
 // Joined hooks are called in their order, and each Start gets the context of the one before it.
 func TestJoin(t *testing.T) {
 	var heard []string

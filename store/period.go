@@ -224,8 +224,8 @@ func (e *PeriodError) Error() string {
 // limit, in the form in which stores decide, is one.
 func (l Limit) empties() (us int64, quota bool) { return int64(-l.LeakRate), l.LeakRate < 0 }
 
-// SetLimit sets Capacity, LeakRate and Empties by the limit of an operation. It is for backends and
-// wrappers that make a State themselves.
+// SetLimit sets Capacity, LeakRate and Empties by a limit in the form in which a store decides. It is
+// for backends and wrappers that make a State themselves.
 func (s *State) SetLimit(l Limit) {
 	s.Capacity, s.LeakRate, s.Empties = l.Capacity, l.LeakRate, time.Time{}
 	if us, quota := l.empties(); quota {
@@ -233,8 +233,9 @@ func (s *State) SetLimit(l Limit) {
 	}
 }
 
-// Limit returns the limit of the state in the form in which a store decides, where a quota of the
-// calendar has the end of its period as a negative LeakRate.
+// Limit returns the capacity and the rate of the state in the form in which a store decides, where a
+// quota of the calendar has the end of its period as a negative LeakRate. It is the limit of the call
+// only if the bucket leaks at the rate of the call.
 func (s *State) Limit() Limit {
 	if s.Empties.IsZero() {
 		return Limit{Capacity: s.Capacity, LeakRate: s.LeakRate}

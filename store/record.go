@@ -59,8 +59,10 @@ func NewRecord(clock int64) Record { return Record{Time: clock} }
 // the same rate changes nothing.
 //
 // While a block lasts, a refused op changes nothing: it neither prolongs the block nor ends the
-// time at the old rate, so its RetryAfter is by the rate last written. A caller who keeps trying
-// is not kept out for longer.
+// time at the old rate. A caller who keeps trying is not kept out for longer.
+//
+// The rate in the State, and that of its RetryAfter, is the one at which the record leaks until the
+// next write; see [State].
 //
 // An amount that is lost in the rounding of the level raises the level to the next double, so that
 // it never goes in for nothing. It fits only if that level does.
@@ -152,8 +154,8 @@ func (r *Record) FillTo(st *State, op *Op, clock int64, maxSkew time.Duration) (
 	}
 
 	st.Level, st.Held, st.Capacity, st.LeakRate = level, r.Held, op.Capacity, op.LeakRate
-	if op.LeakRate < 0 {
-		st.SetLimit(op.Limit)
+	if changes || op.LeakRate < 0 {
+		st.SetLimit(r.leaking(op.Limit, level, now))
 	}
 	st.Spilled, st.At, st.Accepted = spilled, toTime(now), accepted
 	if op.Amount < 0 {
@@ -193,14 +195,14 @@ func (r *Record) special(op *Op, clock int64, maxSkew time.Duration) (st State, 
 	case UpTo:
 		return r.upTo(op, clock, maxSkew)
 	case Ask:
-		trial, try := *r, *op
-		try.Mode = IfFits
-		var would State
-		if would, _, err = trial.Fill(&try, clock, maxSkew); err != nil {
+		if op.Amount == 0 && op.Hold == 0 {
+			break
+		}
+		if _, err = r.heldAfter(op); err != nil {
 			return State{}, 0, err
 		}
-		st = r.State(op.Limit, clock, maxSkew)
-		st.Accepted, st.RetryAfter = would.Accepted, would.RetryAfter
+		st = r.Refusal(op, clock, maxSkew)
+		st.Accepted = st.RetryAfter == 0
 		return st, 0, nil
 	case Block:
 		effect = r.unskew(clock, maxSkew)
@@ -219,8 +221,8 @@ func (r *Record) special(op *Op, clock int64, maxSkew time.Duration) (st State, 
 	return st, effect, nil
 }
 
-// State reports the state of the bucket at time clock by limit, or by the limit last written if
-// limit is zero. It changes nothing.
+// State reports the state of the bucket at time clock by the capacity of limit, or by the limit last
+// written if limit is zero. It changes nothing.
 func (r Record) State(limit Limit, clock int64, maxSkew time.Duration) State {
 	if limit == (Limit{}) {
 		limit = r.Limit
@@ -230,27 +232,39 @@ func (r Record) State(limit Limit, clock int64, maxSkew time.Duration) State {
 	st := State{
 		Level: r.LevelAt(now), Held: r.Held, At: toTime(now),
 	}
-	st.SetLimit(limit)
+	st.SetLimit(r.leaking(limit, st.Level, now))
 	if r.blocked(now) {
 		st.BlockedUntil = toTime(r.BlockedUntil)
 	}
 	return st
 }
 
+// leaking returns limit with the rate at which the bucket leaks from the level now until the next
+// write: the one last written. A bucket that may have been pruned shows the rate of the call, as one
+// that does not exist: an answer must not tell the two apart.
+func (r *Record) leaking(limit Limit, level float64, now int64) Limit {
+	if r.Limit != (Limit{}) && (level > 0 || r.Held > 0 || r.blocked(now)) {
+		limit.LeakRate = r.LeakRate
+	}
+	return limit
+}
+
 // Refusal returns the state of an operation that was refused, with its RetryAfter. The record
-// is the bucket as the refusal left it, or as it was before. Refusal is for wrappers, and for
-// backends that decide elsewhere than in [Record.Fill].
+// is the bucket as the refusal left it, or as it was before. A refusal that [Record.Fill] answers by
+// the rate of op, because it ends the time at an old rate, is answered so. Refusal is for wrappers,
+// and for backends that decide elsewhere than in Fill.
 func (r Record) Refusal(op *Op, clock int64, maxSkew time.Duration) State {
 	if op.Mode == UpTo {
 		least := op.least()
 		op = &least
 	}
 	r.unskew(clock, maxSkew)
-	st := r.State(op.Limit, clock, maxSkew)
-	if now := max(r.Time, clock); !r.blocked(now) {
+	n, now := op.Amount+op.Hold, max(r.Time, clock)
+	if op.Mode != Ask && !r.blocked(now) && n <= op.highest() {
 		r.setRate(op.Limit, now)
 	}
-	st.RetryAfter = r.wait(op, op.Amount+op.Hold, clock, op.rim(max(r.Time, clock)))
+	st := r.State(op.Limit, clock, maxSkew)
+	st.RetryAfter = r.wait(op, n, clock, op.rim(now))
 	return st
 }
 
@@ -405,22 +419,17 @@ func (o *Op) ceiling(now int64) float64 {
 func (o *Op) highest() float64 { return max(o.Capacity, o.Ceiling) }
 
 // wait returns the time after clock until op, which puts n units in, fits into the bucket as the
-// record describes it. The bucket leaks at the rate of op, or at the rate last written while it is
-// blocked.
+// record describes it. Until then the bucket leaks at the rate last written, or does not exist yet.
 func (r *Record) wait(op *Op, n float64, clock int64, rim float64) time.Duration {
 	now := max(r.Time, clock)
-	blocked, rate := r.blocked(now), op.LeakRate
-	if blocked && r.Limit != (Limit{}) {
-		rate = r.LeakRate
-	}
-	us := r.roomAfter(op, n, rim, rate, now-r.Time)
+	us := r.roomAfter(op, n, rim, now-r.Time)
 	switch {
 	case us < 0, us > 0 && !op.CeilingAt.IsZero(): // the ceiling sinks as fast as the level
 		return Never
 	case us > 0:
 		us += r.Time - clock
 	}
-	if blocked {
+	if r.blocked(now) {
 		us = max(us, r.BlockedUntil-clock)
 	}
 	if us > 0 && (us >= MaxTime-clock || us >= maxWait) {
@@ -439,19 +448,14 @@ func (r *Record) fits(op *Op, n, before, rim float64) bool {
 // rim. It returns 0 if they fit now, which is elapsed microseconds after r.Time, and -1 if they
 // never fit. A division estimates the time. Because of rounding the estimate can be wrong, so
 // roomAfter checks it against the rule.
-func (r *Record) roomAfter(op *Op, n, rim, rate float64, elapsed int64) int64 {
-	fits := func(us int64) bool {
-		level := r.Level
-		if us > 0 {
-			level = levelAfter(level, rate, r.Time, us)
-		}
-		return r.fits(op, n, level, rim)
-	}
+func (r *Record) roomAfter(op *Op, n, rim float64, elapsed int64) int64 {
+	rate := r.LeakRate
+	fits := func(us int64) bool { return r.fits(op, n, r.LevelAt(r.Time+us), rim) }
 	if fits(elapsed) {
 		return 0
 	}
 	if rate < 0 && r.Held+n <= rim {
-		return int64(-rate) - r.Time
+		return max(elapsed+1, int64(-rate)-r.Time) // units can go in after the period, by the limit last written
 	}
 	guess := math.Ceil((r.Level + r.Held + n - rim) / rate * 1e6)
 	if r.Held+n > rim || rate <= 0 || !(guess < 2*MaxTime) {

@@ -27,8 +27,8 @@ type Store interface {
 	// backend that commits makes one commit for all transactions of the call.
 	Apply(ctx context.Context, txns ...Txn) ([]Result, error)
 
-	// Read returns the state of each bucket, in the order of the arguments, by the limit of the
-	// argument. A zero Limit stands for the limit last written to the bucket. A bucket that
+	// Read returns the state of each bucket, in the order of the arguments, by the capacity of the
+	// argument and the rate at which the bucket leaks; see [State]. A zero Limit stands for the limit last written to the bucket. A bucket that
 	// does not exist is empty, and without a limit its Capacity is 0. Read writes nothing.
 	Read(ctx context.Context, buckets ...Bucket) ([]State, error)
 
@@ -75,8 +75,8 @@ const (
 	// Always puts the amount in even above the capacity, and takes it out down to zero: Drain,
 	// Capture, Release.
 	Always
-	// Ask puts nothing in: AbleToAccept. Accepted and RetryAfter are those of the same operation
-	// in mode IfFits at the same moment; the rest of the State is that of a read. A store writes
+	// Ask puts nothing in: AbleToAccept. Accepted is that of the same operation in mode IfFits at the
+	// same moment; the rest of the State is that of a read, and RetryAfter is by its rate. A store writes
 	// nothing, makes no bucket, and takes no lock that another process can hold for long. An Ask
 	// carries no penalty. In a transaction it may stand beside operations of mode IfFits; see
 	// [Decide].

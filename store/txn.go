@@ -18,7 +18,8 @@ import (
 // every bucket that an operation other than Ask names, as [Record.Fill] does, unless the operations
 // on one bucket exceed its capacity and ceiling together. A bucket that is blocked already stays as it is. The
 // RetryAfter of a refused operation is the wait until all operations of
-// the transaction on the same bucket fit, one after the other.
+// the transaction on the same bucket fit, one after the other, at the rate at which the refusal left
+// the bucket.
 func Decide(txn Txn, recs []*Record, clock int64, maxSkew time.Duration) (res Result, effects []Effect) {
 	if times, inside := txn.times(recs, clock, maxSkew); !inside {
 		return Result{Err: &PeriodError{times}}, make([]Effect, len(txn))
@@ -133,7 +134,7 @@ func (t Txn) asksSome() bool {
 }
 
 // together returns the wait until all operations of the transaction on the record r fit, one
-// after the other. The waits that Fill returned in Decide are of no use here: Fill counted the
+// after the other. The record is as the refusal left it. The waits that Fill returned in Decide are of no use here: Fill counted the
 // units of earlier operations as units in the bucket, which leak during the wait. Such a wait
 // is finite even if the sum of the operations exceeds the capacity.
 func together(txn Txn, recs []*Record, r *Record, clock int64, maxSkew time.Duration) time.Duration {
@@ -144,8 +145,8 @@ func together(txn Txn, recs []*Record, r *Record, clock int64, maxSkew time.Dura
 		if recs[i] != r {
 			continue
 		}
-		if at := max(now.Time, clock); !now.blocked(at) {
-			now.setRate(op.Limit, at)
+		if op.Mode == UpTo {
+			op = op.least()
 		}
 		if op.Mode == Ask {
 			op.Mode = IfFits
@@ -155,8 +156,8 @@ func together(txn Txn, recs []*Record, r *Record, clock int64, maxSkew time.Dura
 		}
 		ops = append(ops, op)
 	}
-	if len(ops) == 1 {
-		return r.Refusal(&ops[0], clock, maxSkew).RetryAfter
+	if op := &ops[0]; len(ops) == 1 {
+		return now.wait(op, op.needs(), clock, op.rim(max(now.Time, clock)))
 	}
 	fits := func(us int64) bool {
 		trial := now

@@ -137,6 +137,22 @@ func TestRefusal(t *testing.T) {
 			Op{Bucket: Limit{Capacity: 10, LeakRate: 2}.For("k"), Amount: 6},
 			at(2), 1500 * time.Millisecond,
 		},
+		{
+			"a question leaves the rate last written", record(9, 0),
+			Op{Bucket: Limit{Capacity: 10, LeakRate: 2}.For("k"), Amount: 6, Mode: Ask},
+			at(2), 3 * time.Second,
+		},
+		{
+			"more than the capacity leaves the rate last written", record(9, 0),
+			Op{Bucket: Limit{Capacity: 10, LeakRate: 2}.For("k"), Amount: 11},
+			at(2), Never,
+		},
+		{
+			"units that went in by the limit of a period that was over leave at once",
+			Record{Level: 9, Time: noon, Limit: Limit{Capacity: 10, LeakRate: -float64(at(-5))}},
+			Op{Bucket: limit.For("k"), Amount: 6, Mode: Ask},
+			noon, time.Microsecond,
+		},
 	} {
 		got := c.r.Refusal(&c.op, c.clock, DefaultMaxSkew)
 		if got.RetryAfter != c.want {

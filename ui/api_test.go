@@ -90,9 +90,11 @@ func TestClient(t *testing.T) {
 	if err != nil || st.Level != 5 || st.Capacity != 10 {
 		t.Errorf("%+v, %v", st, err)
 	}
-	st, err = c.State(t.Context(), "../../etc", store.Limit{Capacity: 7, LeakRate: 1.0 / 3})
-	if err != nil || st.Capacity != 7 || st.LeakRate != 1.0/3 {
-		t.Errorf("%+v, %v", st, err)
+	for key, leaks := range map[string]float64{"../../etc": 1, "../../none": 1.0 / 3} {
+		st, err = c.State(t.Context(), key, store.Limit{Capacity: 7, LeakRate: 1.0 / 3})
+		if err != nil || st.Capacity != 7 || st.LeakRate != leaks {
+			t.Errorf("%s: %+v, %v; want capacity 7 and rate %v", key, st, err, leaks)
+		}
 	}
 	findings, err := c.Findings(t.Context())
 	if err != nil || fmt.Sprint(findings) != "[{warning free space little make room}]" {

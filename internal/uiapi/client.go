@@ -112,8 +112,10 @@ func (c *Client) State(ctx context.Context, key string, limit store.Limit) (stor
 	st := e.State()
 	if err == nil && limit.Calendar() { // the period is that of the bucket's time
 		op := store.Op{Bucket: limit.For(key)}
-		err = op.SetPeriod(st.At)
-		st.SetLimit(op.Limit)
+		if err = op.SetPeriod(st.At); st.Level == 0 {
+			st.SetLimit(op.Limit)
+		}
+		st.Capacity = limit.Capacity // units leave by the limit last written
 	}
 	return st, err
 }

@@ -20,12 +20,28 @@ type clients struct {
 	anthropic anthropic.Client
 }
 
-// newClients returns SDKs that call a server with a key, through an HTTP client.
+// newClients returns SDKs that call a server with a key, through an HTTP client. They try again after a
+// millisecond, where nobody tells them to wait, instead of the seconds that they would sleep.
 func newClients(url, key string, c *http.Client) *clients {
+	base := c.Transport
+	if base == nil {
+		base = http.DefaultTransport
+	}
+	c = &http.Client{Transport: hasty{base}}
 	return &clients{
 		openai.NewClient(option.WithAPIKey(key), option.WithBaseURL(url+"/v1/"), option.WithHTTPClient(c)),
 		anthropic.NewClient(anoption.WithAPIKey(key), anoption.WithBaseURL(url), anoption.WithHTTPClient(c)),
 	}
+}
+
+type hasty struct{ http.RoundTripper }
+
+func (h hasty) RoundTrip(r *http.Request) (*http.Response, error) {
+	resp, err := h.RoundTripper.RoundTrip(r)
+	if err == nil && resp.StatusCode >= http.StatusBadRequest && resp.Header.Get("Retry-After")+resp.Header.Get("Retry-After-Ms") == "" {
+		resp.Header.Set("Retry-After-Ms", "1")
+	}
+	return resp, err
 }
 
 // prompt has more bytes than the tokens that the fakes bill as input.

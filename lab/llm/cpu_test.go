@@ -163,7 +163,7 @@ func TestCPU(t *testing.T) {
 		for _, d := range dialects {
 			run := func(p *child.Process, addr string) float64 {
 				before := cpu(p)
-				var total atomic.Int64
+				var total, failed atomic.Int64
 				var all sync.WaitGroup
 				for range 4 {
 					all.Go(func() {
@@ -171,13 +171,14 @@ func TestCPU(t *testing.T) {
 							n, err := stream(addr, d.path, each)
 							if err != nil {
 								t.Errorf("%s, each event flushed %v: %v after %d bytes", d.name, each, err, n)
+								failed.Add(1)
 								return
 							}
 							total.Add(n)
 						}
 					})
 				}
-				if all.Wait(); t.Failed() {
+				if all.Wait(); failed.Load() > 0 {
 					t.FailNow()
 				}
 				return float64(cpu(p)-before) / 1e6 / (float64(total.Load()) / (1 << 20))

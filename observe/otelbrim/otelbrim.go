@@ -145,7 +145,7 @@ func (m *instruments) create(meter metric.Meter) error {
 
 // decision counts a decision and adds it to the span of its call.
 func (m *instruments) decision(ctx context.Context, d observe.Decision) {
-	name, is := m.limits[d.Limit()]
+	name, is := m.limits[d.Limit]
 	if !d.Begins.IsZero() {
 		if i := slices.IndexFunc(m.quotas, d.Under); i >= 0 {
 			name, is = m.limits[m.quotas[i]], true

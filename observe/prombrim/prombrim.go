@@ -108,7 +108,7 @@ func New(reg prometheus.Registerer, o *Options) (observe.Hooks, error) {
 	var called sync.Map // of methods
 	return observe.Hooks{
 		Decision: func(_ context.Context, d observe.Decision) {
-			m := limits[d.Limit()]
+			m := limits[d.Limit]
 			if !d.Begins.IsZero() {
 				if i := slices.IndexFunc(quotas, d.Under); i >= 0 {
 					m = limits[quotas[i]]

@@ -153,7 +153,11 @@ func (r *runner) check(call string, limit store.Limit, got store.State, err erro
 		Taken: want.taken, Drained: want.drained, RetryAfter: want.retry, At: r.clock.now().Add(want.ahead), Accepted: want.accepted, Full: want.full,
 		Estimate: got.Estimate,
 	}
-	full.SetLimit(limit)
+	leaking := limit
+	if want.leaks != nil {
+		leaking.LeakRate = *want.leaks
+	}
+	full.SetLimit(leaking)
 	if want.blocked != 0 {
 		full.BlockedUntil = full.At.Add(want.blocked)
 	}

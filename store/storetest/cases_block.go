@@ -42,9 +42,9 @@ var blockCases = []testCase{
 			"nothing; its wait is by the rate last written",
 		steps: []step{
 			try(80).ok(80), block(10 * time.Second).ok(80).blocked(10 * time.Second),
-			try(60).limit(100, 20).no(80, 40*time.Second).blocked(10 * time.Second),
-			refuse(try(60).limit(100, 20).no(80, 40*time.Second).blocked(10 * time.Second)),
-			ask(60).limit(100, 20).no(80, 40*time.Second).blocked(10 * time.Second),
+			try(60).limit(100, 20).no(80, 40*time.Second).blocked(10 * time.Second).leaks(1),
+			refuse(try(60).limit(100, 20).no(80, 40*time.Second).blocked(10 * time.Second).leaks(1)),
+			ask(60).limit(100, 20).no(80, 40*time.Second).blocked(10 * time.Second).leaks(1),
 			readLast().limit(100, 1).is(80).blocked(10 * time.Second),
 			try(60).limit(100, 20).after(10*time.Second).no(70, 1500*time.Millisecond).mends(),
 			readLast().limit(100, 20).is(70),
@@ -64,9 +64,10 @@ var blockCases = []testCase{
 		name: "a block until empty", c: 10, r: 1, from: start,
 		why: "past time leaks at the rate last written, so the bucket is empty by that rate",
 		steps: []step{
-			try(8).ok(8), block(store.UntilEmpty).limit(10, 4).ok(8).blocked(8 * time.Second),
+			try(8).ok(8), block(store.UntilEmpty).limit(10, 4).ok(8).blocked(8 * time.Second).leaks(1),
 			try(10).after(8 * time.Second).full(10), always(1).limit(10, 0).full(11),
-			block(store.UntilEmpty).ok(11).blocked(forever - 8*time.Second), try(1).no(11, never).blocked(forever - 8*time.Second),
+			block(store.UntilEmpty).ok(11).blocked(forever - 8*time.Second).leaks(0),
+			try(1).no(11, never).blocked(forever - 8*time.Second).leaks(0),
 		},
 	},
 	{
@@ -86,7 +87,7 @@ var blockCases = []testCase{
 		why: "a block by an operator keeps everybody out until its end, and leaves level, held units, time and limit",
 		steps: []step{
 			try(8).ok(8), hold(1).ok(8).held(1),
-			block(10*time.Second).limit(7, 2).after(2 * time.Second).ok(6).held(1).blocked(10 * time.Second),
+			block(10*time.Second).limit(7, 2).after(2 * time.Second).ok(6).held(1).blocked(10 * time.Second).leaks(1),
 			readLast().limit(10, 1).is(6).held(1).blocked(10 * time.Second),
 			read().after(-time.Second).is(7).held(1).blocked(11 * time.Second),
 			try(1).after(time.Second).no(6, 10*time.Second).held(1).blocked(10 * time.Second),
@@ -102,7 +103,7 @@ var blockCases = []testCase{
 			try(8).ok(8), hold(1).ok(8).held(1), block(time.Hour).ok(8).held(1).blocked(time.Hour),
 			unblock().after(2 * time.Second).ok(6).held(1), readLast().limit(10, 1).is(6).held(1), try(3).ok(9).held(1).full(9),
 			try(1).penalty(time.Hour).no(9, time.Hour).held(1).blocked(time.Hour),
-			unblock().limit(20, 2).ok(9).held(1), try(1).after(time.Second).full(9).held(1),
+			unblock().limit(20, 2).ok(9).held(1).leaks(1), try(1).after(time.Second).full(9).held(1),
 		},
 	},
 }

@@ -55,7 +55,7 @@ var fillCases = []testCase{
 		steps: []step{
 			try(8).ok(8), try(5).after(2*time.Second).no(6, time.Second), hold(5).no(6, time.Second),
 			try(5).limit(7, 1).no(6, 4*time.Second),
-			read().limit(10, 4).is(6), read().is(6), readLast().limit(10, 1).is(6), read().after(-time.Second).is(7),
+			read().limit(10, 4).is(6).leaks(1), read().is(6), readLast().limit(10, 1).is(6), read().after(-time.Second).is(7),
 		},
 	},
 	{
@@ -64,8 +64,8 @@ var fillCases = []testCase{
 		steps: []step{
 			try(8).ok(8), try(5).limit(10, 2).after(2*time.Second).no(6, 500*time.Millisecond).mends(),
 			readLast().limit(10, 2).is(6), hold(6).limit(10, 2).no(6, time.Second),
-			read().limit(10, 2).after(time.Second).is(4), try(10.5).limit(10, 4).no(4, never),
-			ask(7).limit(10, 4).no(4, 250*time.Millisecond), readLast().limit(10, 2).is(4),
+			read().limit(10, 2).after(time.Second).is(4), try(10.5).limit(10, 4).no(4, never).leaks(2),
+			ask(7).limit(10, 4).no(4, 500*time.Millisecond).leaks(2), readLast().limit(10, 2).is(4),
 			hold(7).no(4, time.Second).mends(), readLast().limit(10, 1).is(4), try(7).after(time.Second).full(10),
 		},
 	},
@@ -139,7 +139,7 @@ var fillCases = []testCase{
 		why: "a refusal of UpTo ends the time at an old rate and sets a penalty as one of IfFits does, by the least",
 		steps: []step{
 			try(8).ok(8), upTo(3, 4).limit(10, 2).no(8, 500*time.Millisecond).mends(), readLast().limit(10, 2).is(8),
-			upTo(11, 12).no(8, never), readLast().limit(10, 2).is(8),
+			upTo(11, 12).no(8, never).leaks(2), readLast().limit(10, 2).is(8),
 			upTo(3, 4).limit(10, 2).penalty(time.Minute).no(8, time.Minute).blocked(time.Minute),
 			upTo(1, 2).after(time.Second).limit(10, 2).no(6, 59*time.Second).blocked(59 * time.Second),
 		},
@@ -215,8 +215,36 @@ var txnCases = []testCase{
 		steps: []step{
 			ask(10).ok(0), ask(11).no(0, never), rows(),
 			try(8).ok(8), ask(2).ok(8), ask(3).no(8, time.Second), ask(3).after(time.Second).ok(7),
-			ask(3).limit(4, 2).no(7, 3*time.Second), read().is(7), readLast().limit(10, 1).is(7),
+			ask(3).limit(4, 2).no(7, 6*time.Second).leaks(1), read().is(7), readLast().limit(10, 1).is(7),
 			try(3).full(10), ask(0).ok(10), ask(1).no(10, time.Second),
+		},
+	},
+	{
+		name: "a question under another rate", c: 10, r: 1,
+		why: "a question writes no rate, so its wait and its state are by the rate last written: a caller who comes then " +
+			"finds the room, and not sooner or later",
+		steps: []step{
+			ask(11).limit(10, 4).no(0, never), try(10).full(10), ask(4).limit(10, 4).no(10, 4*time.Second).leaks(1),
+			ask(4).limit(10, 0.5).no(10, 4*time.Second).leaks(1), ask(4).limit(10, 0).no(10, 4*time.Second).leaks(1),
+			ask(2).limit(10, 4).ceiling(8).no(10, 4*time.Second).leaks(1), try(0).limit(10, 4).ok(10).leaks(1),
+			ask(4).limit(10, 4).after(3*time.Second).no(7, time.Second).leaks(1),
+			ask(4).limit(10, 4).after(time.Second).ok(6).leaks(1), try(4).limit(10, 4).full(10),
+			ask(4).limit(10, 4).no(10, time.Second), ask(4).no(10, time.Second).leaks(4),
+			read().after(2500 * time.Millisecond).is(0), ask(11).no(0, never),
+		},
+	},
+	{
+		name: "questions in a transaction under another rate", c: 10, r: 1,
+		why: "a bucket that a refused transaction only asks about keeps its rate, and so does every bucket of one that " +
+			"can never go in; their waits and states are by it",
+		steps: []step{
+			try(10).full(10), try(6).on("b").ok(6),
+			refuse(ask(4).limit(10, 4).no(10, 4*time.Second).leaks(1), try(1).limit(10, 4).on("b").is(6)).mends(),
+			refuse(ask(4).no(10, 4*time.Second), ask(8).on("b").no(6, time.Second).leaks(4)),
+			refuse(ask(4).limit(10, 4).no(10, 6*time.Second).leaks(1), ask(2).limit(10, 4).no(10, 6*time.Second).leaks(1)),
+			refuse(try(5).limit(10, 4).no(10, 5*time.Second).leaks(1), try(11).on("b").no(6, never).leaks(4)),
+			refuse(ask(4).limit(10, 4).no(10, 1500*time.Millisecond), try(2).limit(10, 4).no(10, 1500*time.Millisecond)).mends(),
+			apply(ask(3).ok(6).leaks(4), try(7).on("b").ok(9)).after(time.Second),
 		},
 	},
 }

@@ -62,10 +62,10 @@ var quotaCases = []testCase{
 		name: "from a rate to a quota and back", c: 10, r: 1, from: noon,
 		why: "past time leaks by the limit last written, whatever its kind, so a change of the kind makes no room",
 		steps: []step{
-			try(5).ok(5), try(1).today().after(2 * time.Second).ok(4), read().after(time.Hour).is(4), try(1).ok(5),
+			try(5).ok(5), try(1).today().after(2 * time.Second).ok(4), read().after(time.Hour).is(4).leaks(-tomorrow), try(1).ok(5),
 			readLast().after(time.Second).is(4), try(3).today().ok(7), try(4).no(7, time.Second).mends(),
-			try(4).after(time.Second).full(10), try(0).today().ok(10), always(1).today().full(11),
-			read().after(11 * time.Hour).is(0), try(1).ok(1),
+			try(4).after(time.Second).full(10), try(0).today().ok(10).leaks(1), ask(4).today().no(10, 4*time.Second).leaks(1), always(1).today().full(11),
+			ask(4).no(11, 11*time.Hour-4*time.Second).leaks(-tomorrow), read().after(11 * time.Hour).is(0), try(1).ok(1),
 		},
 	},
 	{

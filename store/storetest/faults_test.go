@@ -100,6 +100,8 @@ const (
 	askMendsSkew         fault = "mends a skewed time on a question"
 	askFromRead          fault = "computes the wait of a question from the level now"
 	askIgnoresHeld       fault = "answers questions without the held units"
+	askAtCallersRate     fault = "computes the wait of a question by the rate of the call"
+	showsCallersRate     fault = "shows the rate of the call where another one holds"
 	askFills             fault = "reports the level after the amount of a question"
 	askSeparately        fault = "answers each question of a transaction by itself"
 	blockStoresLimit     fault = "stores the limit of a block"
@@ -229,6 +231,11 @@ var broken = []brokenStore{
 	{askMendsSkew, "model"},
 	{askFromRead, "waits"},
 	{askIgnoresHeld, "model"},
+	{askAtCallersRate, "cases/a question under another rate"},
+	{askAtCallersRate, "model"},
+	{showsCallersRate, "cases/a question under another rate"},
+	{showsCallersRate, "model"},
+	{showsCallersRate, "vectors"},
 	{askFills, "cases/a question writes nothing"},
 	{askSeparately, "model"},
 	{blockStoresLimit, "cases/block"},

@@ -61,6 +61,10 @@ func (s *refStore) misread(op store.Op, r *store.Record, now int64) store.Op {
 		if op.Mode == store.Ask && now > r.Time {
 			r.Level, r.Time = r.LevelAt(now), now
 		}
+	case askAtCallersRate:
+		if at := max(r.Time, now); op.Mode == store.Ask && r.BlockedUntil <= at && r.Limit != (store.Limit{}) {
+			r.Level, r.Time, r.Limit = r.LevelAt(at), at, op.Limit
+		}
 	case askIgnoresHeld:
 		if op.Mode == store.Ask {
 			op.Capacity += r.Held
@@ -169,6 +173,10 @@ func (s *refStore) misanswer(op store.Op, st store.State, e store.Effect, err er
 	case askMendsSkew:
 		if op.Mode == store.Ask && before.Time != r.Time {
 			e |= store.Write
+		}
+	case showsCallersRate:
+		if op.Limit != (store.Limit{}) {
+			st.SetLimit(op.Limit)
 		}
 	case askFills:
 		if op.Mode == store.Ask && st.Accepted {

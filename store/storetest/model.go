@@ -330,15 +330,24 @@ func (m Model) state(op store.Op, b Bucket, d decision, clock int64, got *store.
 	level := seen.leaked(now)
 	st := store.State{
 		Level: level.units(), Held: b.held.units(), Spilled: d.spilled.units(), Taken: d.taken, Drained: d.drained.units(),
-		Capacity: op.Capacity, LeakRate: max(0, op.LeakRate), At: time.UnixMicro(now), Accepted: d.accepted, Full: d.full,
-	}
-	if op.LeakRate < 0 {
-		st.Empties = time.UnixMicro(int64(-op.LeakRate))
+		Capacity: op.Capacity, At: time.UnixMicro(now), Accepted: d.accepted, Full: d.full,
 	}
 	if seen.until > now {
 		st.BlockedUntil = time.UnixMicro(seen.until)
 	}
+	// A bucket leaks at the rate last written. Where nothing is in it and no block keeps it from being
+	// pruned, it shows the rate of the call.
+	setRate := func() {
+		rate := op.LeakRate
+		if b.limit != (store.Limit{}) && (st.Level > 0 || st.Held > 0 || seen.until > now) {
+			rate = b.limit.LeakRate
+		}
+		if st.LeakRate = rate; rate < 0 {
+			st.LeakRate, st.Empties = 0, time.UnixMicro(int64(-rate))
+		}
+	}
 	if got == nil {
+		setRate()
 		return st
 	}
 	for _, n := range []struct {
@@ -355,6 +364,7 @@ func (m Model) state(op store.Op, b Bucket, d decision, clock int64, got *store.
 			*n.want = n.got
 		}
 	}
+	setRate()
 	if m.Rounds && m.near(op.Capacity, level.add(b.held), b, op) { // rounding decides if it is full
 		st.Full = got.Full
 	}

@@ -316,9 +316,6 @@ func (t *transaction) waits(i int) error {
 		return nil
 	}
 	b, _ := d.after.believed(t.clock) // a question leaves a time that is not believed
-	if now := max(b.time, t.clock); b.until <= now {
-		b, _ = b.endOldRate(op.Limit, now) // the wait is by the rate of the call, unless a block lasts
-	}
 	slack := 0.0
 	if t.Rounds {
 		n := float64(len(ops))

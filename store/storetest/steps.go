@@ -53,6 +53,7 @@ type want struct {
 	blocked              time.Duration // from At to BlockedUntil; 0 if not blocked
 	ahead                time.Duration // from the clock to At
 	drained, taken       float64
+	leaks                *float64 // rate, as in a Limit, at which the bucket leaks; nil if that of the call
 	err                  error
 }
 
@@ -140,6 +141,7 @@ func (s step) gave(n float64) step          { s.want.taken = n; return s }
 func (s step) held(h float64) step          { s.want.held = h; return s }
 func (s step) blocked(d time.Duration) step { s.want.blocked = d; return s }
 func (s step) ahead(d time.Duration) step   { s.want.ahead = d; return s }
+func (s step) leaks(rate float64) step      { s.want.leaks = &rate; return s }
 func (s step) fails(err error) step         { s.want.err = err; return s }
 
 func (s step) mends() step   { s.heals = true; return s }

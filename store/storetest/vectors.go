@@ -47,6 +47,8 @@ type vectorOp struct {
 		Taken    float64            `json:"taken"`
 		RetryNS  *int64             `json:"retry_ns"` // nil: never
 		Levels   map[string]float64 `json:"levels"`   // of tryall
+		Leaks    *float64           `json:"leaks"`    // units per second; nil: at the rate of the call
+		Empties  *float64           `json:"empties"`  // end of a period; nil: as the call
 	} `json:"want"`
 	Fills []vectorFill `json:"fills"`
 }
@@ -182,7 +184,14 @@ func (v *vectorOp) play(t *testing.T, st store.Store, prefix string) {
 		Level: want.Level, Held: want.Held, Spilled: want.Spilled, Drained: got.Drained, Taken: want.Taken,
 		RetryAfter: retry, At: got.At, BlockedUntil: got.BlockedUntil, Accepted: want.Accepted, Full: want.Full, Estimate: got.Estimate,
 	}
-	state.SetLimit(txn[0].Limit)
+	limit := txn[0].Limit
+	switch {
+	case want.Leaks != nil:
+		limit.LeakRate = *want.Leaks
+	case want.Empties != nil:
+		limit.LeakRate = -float64(micros(*want.Empties))
+	}
+	state.SetLimit(limit)
 	if d := differ.Fields(got, state); d != "" {
 		t.Errorf("%+v:\n%s", v, d)
 	}
