@@ -51,9 +51,9 @@ func (f Fields) set(h http.Header, parts []part) {
 		}
 		h["Ratelimit-Policy"] = append(h["Ratelimit-Policy"], string(policy))
 		h["Ratelimit"] = append(h["Ratelimit"], string(rate))
-	case XRateLimitFields:
+	case XRateLimitFields, XRateLimitDates:
 		if _, outer := h["X-Ratelimit-Limit"]; !outer {
-			xRateLimit(h, parts[0].state)
+			xRateLimit(h, parts[0].state, f == XRateLimitDates)
 		}
 	}
 }
@@ -97,7 +97,7 @@ func (p *part) window() float64 {
 }
 
 // xRateLimit writes the fields for a bucket in state st.
-func xRateLimit(h http.Header, st brim.State) {
+func xRateLimit(h http.Header, st brim.State, dates bool) {
 	left, _ := quota(st)
 	h["X-Ratelimit-Limit"] = []string{integer(st.Capacity)}
 	h["X-Ratelimit-Remaining"] = []string{integer(left)}
@@ -109,6 +109,9 @@ func xRateLimit(h http.Header, st brim.State) {
 			reset = max(reset, wholeSeconds(st.TimeToEmpty()))
 		default:
 			reset = max(reset, ceilSeconds(st.Level/st.LeakRate))
+		}
+		if dates {
+			reset += math.Ceil(float64(st.At.UnixMicro()) / 1e6)
 		}
 		h["X-Ratelimit-Reset"] = []string{integer(reset)}
 	}

@@ -69,6 +69,9 @@ const (
 	// which no document defines. Reset is the number of seconds until the bucket is empty and not
 	// blocked; there is no such field if the bucket never gets empty.
 	XRateLimitFields
+	// XRateLimitDates is XRateLimitFields with the date in the place of the seconds in Reset, in seconds
+	// since 1970 on the store's clock, as the API of GitHub, ulule/limiter and httprate send it.
+	XRateLimitDates
 )
 
 // Options adjust the handlers that [New] makes. The zero value selects the defaults.
@@ -143,8 +146,8 @@ func New(lim *brim.Limiter, policies Policies, o *Options) (func(http.Handler) h
 		return nil, errors.New("httplimit: there are no policies; make some with PerClient")
 	case o.OnUnavailable > FailUnlimited:
 		return nil, fmt.Errorf("httplimit: OnUnavailable is %d; choose FailClosed, FailOpen or FailUnlimited", o.OnUnavailable)
-	case o.Fields > XRateLimitFields:
-		return nil, fmt.Errorf("httplimit: Fields is %d; choose NoFields, DraftFields or XRateLimitFields", o.Fields)
+	case o.Fields > XRateLimitDates:
+		return nil, fmt.Errorf("httplimit: Fields is %d; choose NoFields, DraftFields, XRateLimitFields or XRateLimitDates", o.Fields)
 	case o.Jitter < 0:
 		return nil, fmt.Errorf("httplimit: Jitter is %v; it must not be negative", o.Jitter)
 	case o.Timeout < 0:

@@ -113,6 +113,7 @@ func TestAnswers(t *testing.T) {
 	} {
 		for fields, name := range map[httplimit.Fields]string{
 			httplimit.NoFields: "no fields", httplimit.DraftFields: "draft", httplimit.XRateLimitFields: "X-RateLimit",
+			httplimit.XRateLimitDates: "dates",
 		} {
 			t.Run(tc.name+"/"+name, func(t *testing.T) {
 				lim, _ := inMemory(t)
@@ -231,6 +232,11 @@ func TestFields(t *testing.T) {
 			name: "X-RateLimit", limit: brim.Limit{Capacity: 10, LeakRate: 0.25},
 			fields: httplimit.XRateLimitFields, costs: []string{"9.5", "2"},
 			want: map[string]string{"X-RateLimit-Limit": "10", "X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "38", "Retry-After": "6", "RateLimit": ""},
+		},
+		{
+			name: "X-RateLimit with a date", limit: brim.Limit{Capacity: 10, LeakRate: 0.25},
+			fields: httplimit.XRateLimitDates, costs: []string{"9.5", "2"},
+			want: map[string]string{"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "1709251228", "Retry-After": "6"},
 		},
 		{
 			name: "X-RateLimit, no leak", limit: brim.Limit{Capacity: 10},
