@@ -111,6 +111,12 @@ func (k *Check) Table(ctx context.Context, name string, rights []string) (t Tabl
 	return t, len(lacking) == 0 && !distributed, nil
 }
 
+// Identity is the remedy for a sequence that is behind the ids of accounts, as logical replication leaves it.
+func (k *Check) Identity() string {
+	accounts := pgname.Quote(k.Names.Schema()) + "." + pgname.Quote(k.Names.Table()+accounts)
+	return fmt.Sprintf("`SELECT setval(pg_get_serial_sequence(%s, 'id'), max(id)) FROM %s`", pgname.Literal(accounts), accounts)
+}
+
 // Try calls f, which makes decisions in a transaction that is then rolled back, and adds a
 // finding if they fail.
 func (k *Check) Try(ctx context.Context, f func(pgx.Tx) error) error {
@@ -173,6 +179,8 @@ func (k *Check) Tried(err error) error {
 		subject, problem = "row security", problem+"; the policies of the table decide which buckets this user may see"
 		remedy = "`ALTER TABLE " + strings.Join(k.secured, " DISABLE ROW LEVEL SECURITY`, `ALTER TABLE ") + " DISABLE ROW LEVEL SECURITY`, " +
 			"or give the role BYPASSRLS"
+	case answered && isIdentity(pg):
+		subject, remedy = "identity", k.Identity()
 	case code == "26000" || code == "42P05" || code == "08P01":
 		subject = "pooler"
 	case code == "25006":

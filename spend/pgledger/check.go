@@ -55,10 +55,17 @@ func (l *Ledger) check(ctx context.Context) ([]store.Finding, error) {
 			return err
 		}
 		return k.Try(ctx, func(tx pgx.Tx) error {
-			if err := try(ctx, &trialLedger{Ledger: l.With(tx)}); err != nil {
-				return err
+			before, err := l.newest(ctx, tx)
+			if err == nil {
+				err = try(ctx, &trialLedger{Ledger: l.With(tx)})
 			}
-			return l.ahead(ctx, tx, k)
+			if err == nil {
+				err = l.identity(ctx, tx, k, before)
+			}
+			if err == nil {
+				err = l.ahead(ctx, tx, k)
+			}
+			return err
 		})
 	})
 	switch {
@@ -73,6 +80,23 @@ func (l *Ledger) check(ctx context.Context) ([]store.Finding, error) {
 		return nil, err
 	}
 	return k.Findings, nil
+}
+
+// newest returns the highest id of an account, or 0.
+func (l *Ledger) newest(ctx context.Context, tx pgx.Tx) (id int64, err error) {
+	_, err = l.run.QueryByIndex(ctx, tx, l.sql["newest"], nil, func(row pgx.Rows) error { return row.Scan(&id) })
+	return id, err
+}
+
+// identity judges the sequence of the ids of accounts. The trial has made an account, whose id is above
+// all that were committed before unless the sequence is behind. This needs no right on the sequence.
+func (l *Ledger) identity(ctx context.Context, tx pgx.Tx, k *pgrun.Check, before int64) error {
+	after, err := l.newest(ctx, tx)
+	if err == nil && after == before {
+		k.Add(store.Broken, "identity", fmt.Sprintf("the sequence of the ids of accounts is behind their highest id, %d, "+
+			"so new accounts will fail", after), k.Identity())
+	}
+	return err
 }
 
 // tables judges the tables, and reports whether a decision can work on them.
