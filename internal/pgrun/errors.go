@@ -111,6 +111,9 @@ func reading(pg *pgconn.PgError) answer {
 	if pg.Code == "08P01" && cmp.Or(pg.SeverityUnlocalized, pg.Severity) == "ERROR" { // old servers and poolers send one severity
 		return answer{down, ours, ""}
 	}
+	if pg.Code == "42501" && pg.Routine == "ExecWithCheckOptions" { // the words depend on lc_messages
+		return answer{down, ours, "row security applies to this user: disable it on the table, or make the role BYPASSRLS"}
+	}
 	if isIdentity(pg) {
 		return answer{refused, ours, "the sequence of the ids of accounts is behind: \"brim doctor\" prints the statement that sets it"}
 	}

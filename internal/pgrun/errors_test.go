@@ -51,6 +51,10 @@ func TestErrors(t *testing.T) {
 		{"transaction timeout", "the server ended the transaction before its commit", coded("25P04"), retry, passes, "transaction_timeout"},
 		{"duplicate", "another transaction was faster", coded("23505"), refused, passes, "the same ID"},
 		{
+			"row security", "no right is missing, so a grant does not help",
+			&pgconn.PgError{Code: "42501", Routine: "ExecWithCheckOptions"}, down, ours, "BYPASSRLS",
+		},
+		{
 			"sequence behind", "every new account fails until somebody sets the sequence",
 			&pgconn.PgError{Code: "23505", TableName: "buckets_accounts", ConstraintName: "buckets_accounts_pkey"}, refused, ours, "brim doctor",
 		},

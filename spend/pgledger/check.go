@@ -101,7 +101,10 @@ func (l *Ledger) identity(ctx context.Context, tx pgx.Tx, k *pgrun.Check, before
 
 // tables judges the tables, and reports whether a decision can work on them.
 func tables(ctx context.Context, k *pgrun.Check) (bool, error) {
-	rights := [...][]string{ // in the order of Names.Ledger
+	keys := [...][]string{ // in the order of Names.Ledger
+		{"id", "key"}, {"account, at, seq"}, {"id"}, {"id"}, {"account, expires, spend"}, {"budget, seq"},
+	}
+	rights := [...][]string{ // in the same order
 		{"SELECT", "INSERT", "UPDATE", "DELETE"},
 		{"SELECT", "INSERT"},
 		{"SELECT", "INSERT", "UPDATE spend"},
@@ -109,14 +112,24 @@ func tables(ctx context.Context, k *pgrun.Check) (bool, error) {
 		{"SELECT", "INSERT", "DELETE"},
 		{"SELECT"},
 	}
-	all, unused := true, true
+	all, unused, missing := true, true, false
+	var usable []string
 	for i, name := range k.Names.Ledger() {
-		t, usable, err := k.Table(ctx, name, rights[i])
+		t, fit, err := k.Table(ctx, name, rights[i], keys[i]...)
 		if err != nil {
 			return false, err
 		}
-		all = all && usable
+		if fit {
+			usable = append(usable, t.Name)
+		}
+		all = all && fit
 		unused = unused && t.Denied
+		missing = missing || t.Missing
+	}
+	if missing {
+		if err := lost(ctx, k, usable); err != nil {
+			return false, err
+		}
 	}
 	if unused {
 		k.Findings = nil
@@ -124,6 +137,28 @@ func tables(ctx context.Context, k *pgrun.Check) (bool, error) {
 			"none if the program does not spend; else grant the rights at the end of 0002_ledger.up.sql, as \"brim migrate sql\" prints it")
 	}
 	return all, nil
+}
+
+// lost gives the tables that are missing another remedy, if others have rows: migrations.Up refuses to
+// make an empty table beside them.
+func lost(ctx context.Context, k *pgrun.Check, tables []string) error {
+	rows := false
+	for _, name := range tables {
+		if err := k.Conn.QueryRow(ctx, "SELECT EXISTS (SELECT FROM "+name+")", pgrun.Plain).Scan(&rows); err != nil {
+			return err
+		}
+		if rows {
+			break
+		}
+	}
+	for i := range k.Findings {
+		if f := &k.Findings[i]; rows && f.Remedy == pgrun.Migrate {
+			f.Problem += ", and other tables of the ledger have rows"
+			f.Remedy = "bring it back from the last pg_dump, or restore the database to the time before, from its last base backup and " +
+				"the WAL since; \"brim migrate up\" refuses, because an empty table would forget what was spent"
+		}
+	}
+	return nil
 }
 
 // mostAhead is the number of accounts with requests of the future of which a check asks for the
