@@ -1,6 +1,7 @@
 package pgledger_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os/exec"
@@ -147,6 +148,56 @@ func TestCheckFindsAndMends(t *testing.T) {
 		+ (SELECT count(*) FROM %[1]s.buckets_holds) + (SELECT count(*) FROM %[1]s.buckets_rules)`, schema)).Scan(&rows)
 	if err != nil || rows != 0 {
 		t.Errorf("the checks have left %d rows, %v", rows, err)
+	}
+}
+
+// TestCheckOfOpenTransactions finds a stranger who holds a row of the ledger, and runs the remedy. A
+// transaction that touches no table of the ledger is for postgres.Check to find.
+func TestCheckOfOpenTransactions(t *testing.T) {
+	server := pgtest.NewServer(t)
+	admin := server.Pool(t)
+	if err := migrations.Up(t.Context(), admin, nil); err != nil {
+		t.Fatal(err)
+	}
+	charge(t, budgetOf(t, over(t, admin, nil), "cards", spend.Lifetime("ever", eur(10))), "7", "first")
+	type checking func(context.Context, *pgxpool.Pool, *postgres.Options) ([]store.Finding, error)
+	for _, c := range []struct {
+		sql    string
+		check  checking
+		finds  string
+		ledger bool // pgledger.Check finds it, too
+	}{
+		{"SELECT FROM brim.buckets_accounts FOR UPDATE", pgledger.Check, "held rows", true},
+		{"INSERT INTO brim.buckets_holds (account, expires, spend) VALUES (1, now(), '')", pgledger.Check, "held rows", true},
+		{"SELECT pg_current_xact_id()", postgres.Check, "old transaction", false},
+	} {
+		conn, err := pgx.Connect(t.Context(), server.URL())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close(context.Background())
+		for _, sql := range []string{"BEGIN", c.sql} {
+			if _, err := conn.Exec(t.Context(), sql); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var found []store.Finding
+		for end := time.Now().Add(time.Minute); len(found) == 0 && time.Now().Before(end); {
+			if found, err = c.check(t.Context(), admin, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		pid := fmt.Sprintf("the session with the pid %d,", conn.PgConn().PID())
+		if len(found) != 1 || found[0].Subject != c.finds || !strings.Contains(found[0].Problem, pid) {
+			t.Fatalf("%s: found %+v; want %s", c.sql, found, c.finds)
+		}
+		if list, err := pgledger.Check(t.Context(), admin, nil); err != nil || (len(list) > 0) != c.ledger {
+			t.Errorf("%s: pgledger.Check finds %+v, %v", c.sql, list, err)
+		}
+		pgtest.Mend(t, admin, found[0].Remedy, nil)
+		if list, err := c.check(t.Context(), admin, nil); err != nil || len(list) > 0 {
+			t.Errorf("%s: after the remedy: %+v, %v", c.sql, list, err)
+		}
 	}
 }
 
