@@ -308,7 +308,7 @@ func TestDocsNames(t *testing.T) {
 }
 
 // The pages about the internals name functions with the file in which each stands, tests, and cases
-// of the conformance suite. They must be there.
+// of the conformance suite, and other pages name tests. They must be there.
 func TestInternals(t *testing.T) {
 	named := 0
 	is := func(page, file, pattern string) {
@@ -332,9 +332,6 @@ func TestInternals(t *testing.T) {
 				t.Errorf("%s: %v", page, err)
 			}
 		}
-		for _, m := range regexp.MustCompile(`\[(Test\w+)\]\((\S+_test\.go)\)`).FindAllStringSubmatch(text, -1) {
-			is(page, filepath.Join(filepath.Dir(page), m[2]), `(?m)^func `+m[1]+`\(t `)
-		}
 		for _, m := range regexp.MustCompile(`\[([^\]]+)\]\((\S+/storetest/\S+\.(?:go|jsonl))\)`).FindAllStringSubmatch(text, -1) {
 			if !strings.HasSuffix(m[2], "/"+m[1]) { // a case, and not the file
 				is(page, filepath.Join(filepath.Dir(page), m[2]), `"`+regexp.QuoteMeta(m[1])+`"`)
@@ -348,6 +345,11 @@ func TestInternals(t *testing.T) {
 				}
 				is(page, row[2], `(?m)^func `+receiver+name[3]+`(\[[^\]]*\])?\(`)
 			}
+		}
+	}
+	for _, page := range docPages(t) {
+		for _, m := range regexp.MustCompile(`\[(Test\w+)\]\((\S+_test\.go)\)`).FindAllStringSubmatch(read(t, page), -1) {
+			is(page, filepath.Join(filepath.Dir(page), m[2]), `(?m)^func `+m[1]+`\(t `)
 		}
 	}
 	if named < 50 {

@@ -82,7 +82,7 @@ func (f *findings) try(ctx context.Context, s *Store) error {
 }
 
 // seeVerify is the way out of damage to single values.
-const seeVerify = `"brim verify" names them; "brim reset KEY" empties a damaged bucket, and of a ledger only the last backup helps`
+const seeVerify = `"brim verify" names them; "brim reset KEY" empties a damaged bucket, and an account of a ledger only comes back with the last backup, which "brim backup" or Store.Backup has made`
 
 // disk looks at the file system of a file.
 func (f *findings) disk(path string) error {

@@ -60,8 +60,14 @@ func TestCheckOfFullDisk(t *testing.T) {
 	check("with room", "")
 	fill()
 	check("on a full disk", "free space")
+	var err error
+	for n := 0; err == nil && n < 100_000; n++ { // the journal has some room of its own
+		_, err = s.Fill(t.Context(), op(steady, fmt.Sprint(n), 1, store.Always))
+	}
+	failsWith(t, err, store.ErrUnavailable, "no space left on device; make room")
 	must(t, os.Remove(filler))
 	check("with room again", "")
+	fillup(t, s, "k", 1)
 	closeStore(t, s)
 	fill()
 	findings, err := Check(t.Context(), path)
@@ -161,4 +167,10 @@ func TestReadOnlyMount(t *testing.T) {
 	}
 	_, err = Open(filepath.Join(dir, "limits.db"), nil)
 	failsWith(t, err, store.ErrMisconfigured, "read-only file system")
+	must(t, syscall.Mount("", dir, "", syscall.MS_BIND|syscall.MS_REMOUNT, "")) // the remedy
+	findings, err = Check(t.Context(), filepath.Join(dir, "limits.db"))
+	if got := broken(t, findings, err); got != "" {
+		t.Errorf("after the remedy: %v", findings)
+	}
+	closeStore(t, openAt(t, filepath.Join(dir, "limits.db"), nil))
 }

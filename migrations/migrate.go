@@ -160,7 +160,7 @@ func (r *runner) mayProceed(ctx context.Context, s *session, v version) error {
 	case err != nil || !spent:
 		return err
 	case r.up:
-		return fmt.Errorf("%w: the ledger has rows, and lacks the tables %s: bring them back from a backup; to lose what was "+
+		return fmt.Errorf("%w: the ledger has rows, and lacks the tables %s: bring them back from the last pg_dump, or restore the database; to lose what was "+
 			"spent, run the output of \"brim migrate sql\"", store.ErrMisconfigured, strings.Join(v.missing, ", "))
 	}
 	return fmt.Errorf("%w: the ledger has rows, and its tables would be deleted with them; set Options.DropLedger to lose what was spent",

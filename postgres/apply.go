@@ -99,7 +99,7 @@ func (s *Store) decideIn(
 		}
 		return outcomes, s.store(ctx, q, w, lane != nil)
 	}
-	return nil, fmt.Errorf("%w: a row can be neither locked nor made; see whether the policies of row security hide it from this user",
+	return nil, fmt.Errorf("%w: a row can be neither locked nor made; see whether policies of row security or a trigger hide it",
 		store.ErrMisconfigured)
 }
 

@@ -77,7 +77,11 @@ func Check(ctx context.Context, pool *pgxpool.Pool, o *Options) ([]store.Finding
 		err = k.open(ctx, s.run)
 	}
 	if err == nil {
-		k.hosts(ctx, pool.Config().ConnConfig)
+		config := pool.Config() // a copy
+		if config.BeforeConnect != nil {
+			err = config.BeforeConnect(ctx, config.ConnConfig) // it may put a server that answers first
+		}
+		k.hosts(ctx, config.ConnConfig)
 	}
 	if err != nil {
 		return nil, err
@@ -261,7 +265,7 @@ const oldestServer = 140000
 
 // table judges the table of buckets.
 func (k *checker) table(ctx context.Context) error {
-	t, usable, err := k.Table(ctx, k.Names.Table(), []string{"SELECT", "INSERT", "UPDATE", "DELETE"})
+	t, usable, err := k.Table(ctx, k.Names.Table(), []string{"SELECT", "INSERT", "UPDATE", "DELETE"}, "key")
 	if err != nil || !usable {
 		k.undecided = true
 		return err
@@ -356,6 +360,9 @@ func (k *checker) migrations(ctx context.Context) error {
 				k.Names.QualifiedVersions(), k.User))
 	case err != nil:
 		return err
+	case dirty && version > pgname.Latest:
+		k.Add(store.Broken, "migrations", fmt.Sprintf("the migration to version %d is running, or was cut short, and this brim knows %d",
+			version, pgname.Latest), "run \"brim migrate up\" of the newer brim, which repairs it")
 	case dirty:
 		k.Add(store.Broken, "migrations", fmt.Sprintf("the migration to version %d is running, or was cut short", version),
 			"`brim migrate up` repairs it")

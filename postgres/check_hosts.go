@@ -79,7 +79,7 @@ func (k *checker) hosts(ctx context.Context, c *pgx.ConnConfig) {
 			cost = "each new connection first waits for it, for the time of connect_timeout"
 		}
 		k.Add(store.Warning, "hosts", fmt.Sprintf("the server %v of the connection string has not answered within %v: %s", s, hostTime, cost),
-			"start it, or have its address refuse connections; until then name it last in the connection string")
+			"start it, or have its address refuse connections; until then name it last in the connection string, or call postgres.KeepServer on the configuration of the pool")
 	}
 }
 

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"net"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -49,6 +51,63 @@ func TestCheckOfHosts(t *testing.T) {
 		}
 		if !strings.Contains(got, c.want) || (got == "") != (c.want == "") {
 			t.Errorf("%s: %q; want %q", c.name, got, c.want)
+		}
+	}
+}
+
+// TestKeepServer makes connections while the first server of the connection string hangs. Only the first
+// connection may try it.
+func TestKeepServer(t *testing.T) {
+	hung, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var tries atomic.Int32
+	var accepting sync.WaitGroup
+	accepting.Go(func() {
+		for {
+			conn, err := hung.Accept()
+			if err != nil {
+				return
+			}
+			tries.Add(1)
+			defer conn.Close()
+		}
+	})
+	defer accepting.Wait()
+	defer hung.Close()
+	for _, c := range []struct {
+		name string
+		keep func(*pgxpool.Config)
+		want int32
+	}{{"without", func(*pgxpool.Config) {}, 3}, {"with KeepServer", postgres.KeepServer, 1}} {
+		began := tries.Load()
+		schema := migrated(t)
+		pool := pgtest.PoolAt(t, tune(pgtest.URL(t), "target_session_attrs=read-write"), func(config *pgxpool.Config) {
+			one := config.ConnConfig
+			one.Fallbacks = []*pgconn.FallbackConfig{{Host: "localhost", Port: one.Port, TLSConfig: one.TLSConfig}}
+			one.Host, one.Port = "127.0.0.1", uint16(hung.Addr().(*net.TCPAddr).Port)
+			one.ConnectTimeout = time.Second
+			c.keep(config)
+		})
+		for range 3 {
+			conn, err := pool.Acquire(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Release()
+		}
+		if got := tries.Load() - began; got != c.want {
+			t.Errorf("%s: 3 connections have tried the server that hangs %d times, want %d", c.name, got, c.want)
+		}
+		waits := ""
+		for _, f := range findings(t, pool, schema) {
+			if f.Subject == "hosts" {
+				waits = f.Problem
+			}
+		}
+		if first := strings.Contains(waits, "each new connection first waits"); waits == "" || first != (c.want > 1) {
+			t.Errorf("%s: Check finds %q", c.name, waits)
 		}
 	}
 }

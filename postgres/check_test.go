@@ -78,6 +78,10 @@ func TestCheckFindsAndMends(t *testing.T) {
 		return pgtest.PoolAt(t, strings.Replace(pgtest.URL(t), "postgres@", role+"@", 1))
 	}
 	buckets := schema + ".buckets"
+	trigger := func(name, body string) string {
+		return fmt.Sprintf(`CREATE FUNCTION %[1]s.%[2]s() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN %[3]s; END';
+			CREATE TRIGGER %[2]s BEFORE INSERT OR UPDATE ON %[1]s.buckets FOR EACH ROW EXECUTE FUNCTION %[1]s.%[2]s()`, schema, name, body)
+	}
 	for _, c := range []struct{ name, sql, want string }{
 		{"no right at all", "", "broken rights, unchecked migrations"}, // the remedies are for the later cases, too
 		{"no use of the schema", "REVOKE USAGE ON SCHEMA " + schema + " FROM " + role, "broken rights, unchecked migrations"},
@@ -89,6 +93,11 @@ func TestCheckFindsAndMends(t *testing.T) {
 			" USING (level = 0) WITH CHECK (true)", "broken row security"},
 		{"row security that hides read rows", "DROP POLICY mine ON " + buckets + "; ALTER TABLE " + buckets + " ENABLE ROW LEVEL SECURITY; " +
 			"CREATE POLICY all_rows ON " + buckets + " USING (true); CREATE POLICY held ON " + buckets + " AS RESTRICTIVE USING (held = 0)", "broken row security"},
+		{"no primary key", "ALTER TABLE " + buckets + " DROP CONSTRAINT buckets_pkey", "broken key"},
+		{"a trigger that changes rows", trigger("changes", "NEW.level := 0; RETURN NEW"), "broken triggers"},
+		{"a trigger that drops rows", trigger("drops", "RETURN NULL"), "broken triggers"},
+		{"a trigger that fails", trigger("fails", "RAISE EXCEPTION ''no''"), "broken triggers"},
+		{"a trigger that changes nothing", trigger("audits", "RETURN NEW"), ""},
 		{"unlogged", "ALTER TABLE " + buckets + " SET UNLOGGED", "broken table"},
 		{"no vacuum", "ALTER TABLE " + buckets + " SET (autovacuum_enabled = false)", "warning autovacuum"},
 		{"old", "UPDATE " + buckets + "_migrations SET version = 1", "warning migrations"},
@@ -113,6 +122,7 @@ func TestCheckFindsAndMends(t *testing.T) {
 	mend(t, admin, app, schema)
 	// No command brings these back.
 	for _, c := range []struct{ name, sql, want string }{
+		{"a newer migration that was cut short", "UPDATE " + buckets + "_migrations SET version = 3, dirty = true", "broken migrations"},
 		{"version gone", "DELETE FROM " + buckets + "_migrations", "unchecked migrations"},
 		{"no versions", "DROP TABLE " + buckets + "_migrations", "unchecked migrations"},
 		{"no column", "ALTER TABLE " + buckets + " DROP COLUMN blocked_until", "broken table, unchecked migrations"},

@@ -127,7 +127,7 @@ func (a *app) runCommand(ctx context.Context, path string, args []string) error 
 		return a.notRun(err)
 	}
 	ended := make(chan error, 1)
-	go func() { ended <- child.Wait() }()
+	go func() { ended <- await(child) }()
 	for {
 		select {
 		case sig := <-signals:
@@ -135,18 +135,31 @@ func (a *app) runCommand(ctx context.Context, path string, args []string) error 
 				_ = child.Process.Signal(sig) // fails if the command has ended meanwhile
 			}
 		case err := <-ended:
-			if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {
-				return fmt.Errorf("exec: %w", err)
-			}
-			return childStatus(child.ProcessState)
+			return err
 		}
 	}
 }
 
+// await waits until the command has ended, and returns its exit status as an error.
+func await(child *exec.Cmd) error {
+	if os.Getpid() == 1 {
+		return reap(child.Process.Pid)
+	}
+	err := child.Wait()
+	if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {
+		return fmt.Errorf("exec: %w", err)
+	}
+	ws, ok := child.ProcessState.Sys().(syscall.WaitStatus)
+	if !ok {
+		return fmt.Errorf("exec: no exit status in %T", child.ProcessState.Sys())
+	}
+	return childStatus(ws)
+}
+
 // childStatus returns the exit status of a process that has ended, as a shell reports it.
-func childStatus(p *os.ProcessState) error {
-	code := p.ExitCode()
-	if ws, ok := p.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
+func childStatus(ws syscall.WaitStatus) error {
+	code := ws.ExitStatus()
+	if ws.Signaled() {
 		code = exitSignal + int(ws.Signal())
 	}
 	if code == 0 {

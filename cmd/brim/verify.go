@@ -9,7 +9,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/brimgo/brim/bolt"
-	"github.com/brimgo/brim/internal/boltfile"
 	"github.com/brimgo/brim/internal/boltrecord"
 	"github.com/brimgo/brim/internal/kv"
 	"github.com/brimgo/brim/internal/place"
@@ -37,7 +36,7 @@ func (a *app) verify(ctx context.Context) error {
 	if err != nil {
 		return openError{inFile(p, store.Wrap("bolt", "verify "+filepath.Base(p.Path()), err))}
 	}
-	report := reportOf(p, &x.Report)
+	report := reportOf(p, &x)
 	if err := a.print(report, report.text()); err != nil {
 		return err
 	}
@@ -58,12 +57,14 @@ type findingJSON struct {
 type reportJSON struct {
 	Store  string            `json:"store"`
 	Sound  bool              `json:"sound"`
-	Intact map[string]uint64 `json:"intact"`
-	Damage []findingJSON     `json:"damage"`
+	Intact map[string]uint64 `json:"intact"` // in the file
+	// InJournal is the number of values that the journal has changed since the file was written.
+	InJournal int           `json:"in_journal"`
+	Damage    []findingJSON `json:"damage"`
 }
 
-func reportOf(p place.Place, r *boltfile.Report) *reportJSON {
-	out := &reportJSON{Store: p.String(), Intact: r.Values(), Damage: []findingJSON{}}
+func reportOf(p place.Place, r *kv.Examination) *reportJSON {
+	out := &reportJSON{Store: p.String(), Intact: r.Values(), InJournal: r.Changed, Damage: []findingJSON{}}
 	if r.Damage != nil {
 		out.Damage = append(out.Damage, findingJSON{What: "file", Problem: r.Damage.Error()})
 	}
@@ -106,8 +107,12 @@ func (r *reportJSON) text() string {
 	for _, n := range r.Intact {
 		values += n
 	}
-	if r.Sound {
-		return "sound: " + count(values, "value")
+	intact := count(values, "value")
+	if r.InJournal > 0 {
+		intact += fmt.Sprintf("; the journal changes %d", r.InJournal)
 	}
-	return b.String() + fmt.Sprintf("damaged: %s; intact: %s", count(len(r.Damage), "finding"), count(values, "value"))
+	if r.Sound {
+		return "sound: " + intact
+	}
+	return b.String() + fmt.Sprintf("damaged: %s; intact: %s", count(len(r.Damage), "finding"), intact)
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -38,13 +39,22 @@ func Failed(msg string, cause error) error {
 		return &fault{msg: msg, causes: []error{cause}}
 	}
 	class := store.ErrMisconfigured
-	for _, passing := range outOfReach {
-		if errors.Is(cause, passing) || strings.Contains(cause.Error(), passing.Error()) { // bbolt passes some on as text only
-			class = store.ErrUnavailable
-		}
+	if among(cause, outOfReach) {
+		class = store.ErrUnavailable
+	}
+	if among(cause, full) {
+		msg += "; make room"
 	}
 	return &fault{msg: msg, causes: []error{class, cause}}
 }
+
+// among reports whether an error is one of a list. bbolt passes some on as text only.
+func among(err error, list []error) bool {
+	return slices.ContainsFunc(list, func(e error) bool { return errors.Is(err, e) || strings.Contains(err.Error(), e.Error()) })
+}
+
+// full are the errors of a disk, of a quota and of a file at its allowed size.
+var full = []error{syscall.ENOSPC, syscall.EDQUOT, syscall.EFBIG, berrors.ErrMaxSizeReached}
 
 // classed reports whether an error has a class.
 func classed(err error) bool {

@@ -49,9 +49,9 @@ func TestFileError(t *testing.T) {
 		{&fs.PathError{Op: "open", Path: "test.db", Err: syscall.ENOENT}, store.ErrMisconfigured, "create the directory first"},
 		{&fs.PathError{Op: "open", Path: "test.db", Err: syscall.EROFS}, store.ErrMisconfigured, syscall.EROFS.Error()},
 		{&fs.PathError{Op: "open", Path: "test.db", Err: syscall.EMFILE}, store.ErrUnavailable, syscall.EMFILE.Error()},
-		{&fs.PathError{Op: "write", Path: "test.db", Err: syscall.ENOSPC}, store.ErrUnavailable, syscall.ENOSPC.Error()},
+		{&fs.PathError{Op: "write", Path: "test.db", Err: syscall.ENOSPC}, store.ErrUnavailable, syscall.ENOSPC.Error() + "; make room"},
 		{&fs.PathError{Op: "sync", Path: "test.db", Err: syscall.EIO}, store.ErrUnavailable, syscall.EIO.Error()},
-		{errors.New("file resize error: " + syscall.ENOSPC.Error()), store.ErrUnavailable, "resize"}, // of bbolt
+		{errors.New("file resize error: " + syscall.ENOSPC.Error()), store.ErrUnavailable, "; make room"}, // of bbolt
 		{berrors.ErrMaxSizeReached, store.ErrUnavailable, "maximum size"},
 		{lockedError(0), store.ErrUnavailable, "locked"},
 		{errors.New("the cable is out"), store.ErrMisconfigured, "the cable is out"}, // an error that nobody knows

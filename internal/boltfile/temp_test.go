@@ -114,7 +114,7 @@ func TestErrorsNameThePath(t *testing.T) {
 		},
 		{
 			Failed("write "+temp+": no space left on device", syscall.ENOSPC),
-			"write /data/limits.db: no space left on device",
+			"write /data/limits.db: no space left on device; make room",
 		},
 		{syscall.ENOSPC, "no space left on device"},
 	} {

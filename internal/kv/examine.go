@@ -20,6 +20,7 @@ type Examination struct {
 	LogSize  int64  // in bytes
 	Commits  int    // in the log that the file lacks
 	First    uint64 // the number of the first of them
+	Changed  int    // values that these commits write or delete
 }
 
 // DefaultTable is the name of the first table of a file of which the engine is the only user.
@@ -55,7 +56,9 @@ func Examine(
 // readLog counts the commits in a log, and returns the damage to it.
 func (x *Examination) readLog(path string, m watermark, isRecord func([]byte) bool) (damage string, err error) {
 	known := x.Values()
-	put := func(table, _ string, value []byte) error {
+	changed := make(map[[2]string]struct{})
+	put := func(table, key string, value []byte) error {
+		changed[[2]string{table, key}] = struct{}{}
 		if _, ok := known[table]; !ok {
 			return unknownTable(table)
 		}
@@ -79,6 +82,7 @@ func (x *Examination) readLog(path string, m watermark, isRecord func([]byte) bo
 			}
 			return err
 		})
+		x.Changed = len(changed)
 	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && m.inUse:

@@ -25,7 +25,8 @@ type Check struct {
 	User     string // quoted; Table sets it
 	Findings []store.Finding
 
-	secured []string // tables with row security for this user, quoted
+	secured   []string // tables with row security for this user, quoted
+	triggered []string // tables with triggers, quoted
 }
 
 // Add adds a finding.
@@ -55,22 +56,27 @@ var checkTableFile string
 // Table is the state of a table.
 type Table struct {
 	Name              string // quoted, with its schema
-	Denied            bool   // the user has no right on it
+	Missing           bool
+	Denied            bool // the user has no right on it
 	Unvacuumed        bool
 	Live, Dead, Bytes int64
 	Due               int64 // dead rows at which autovacuum comes
 }
 
-// Table judges whether a table exists, survives a crash of the server, and lets the user do all
-// that rights names; see check_table.sql. It returns false if no decision can work on the table.
-func (k *Check) Table(ctx context.Context, name string, rights []string) (t Table, usable bool, err error) {
+// Table judges whether a table exists, survives a crash of the server, has its keys, and lets the user do
+// all that rights names; see check_table.sql. keys are lists of columns, the first of which is the primary
+// key. Table returns false if no decision can work on the table.
+func (k *Check) Table(ctx context.Context, name string, rights []string, keys ...string) (t Table, usable bool, err error) {
 	t.Name = pgname.Quote(k.Names.Schema()) + "." + pgname.Quote(name)
 	var unlogged *string
-	var usage, secured, distributed bool
+	var usage, secured, distributed, triggered bool
 	var allowed []bool
-	err = k.Conn.QueryRow(ctx, k.Names.Statement("check_table", checkTableFile, nil), Plain, rights, name).
-		Scan(&k.User, &unlogged, &usage, &allowed, &secured, &distributed, &t.Unvacuumed, &t.Live, &t.Dead, &t.Bytes, &t.Due)
+	var keyless []string
+	err = k.Conn.QueryRow(ctx, k.Names.Statement("check_table", checkTableFile, nil), Plain, rights, name, keys).
+		Scan(&k.User, &unlogged, &usage, &allowed, &secured, &distributed, &t.Unvacuumed, &t.Live, &t.Dead, &t.Bytes, &t.Due,
+			&keyless, &triggered)
 	if errors.Is(err, pgx.ErrNoRows) {
+		t.Missing = true
 		k.Add(store.Broken, "table", fmt.Sprintf("there is no table %s", t.Name), Migrate)
 		return t, false, nil
 	}
@@ -82,6 +88,17 @@ func (k *Check) Table(ctx context.Context, name string, rights []string) (t Tabl
 	}
 	if distributed {
 		k.Add(store.Broken, "Citus", t.Name+" is distributed: Citus loses updates when it moves a shard", "undistribute_table, of Citus")
+	}
+	for _, columns := range keyless {
+		kind := "UNIQUE"
+		if columns == keys[0] {
+			kind = "PRIMARY KEY"
+		}
+		k.Add(store.Broken, "key", fmt.Sprintf("%s has no unique index on %s, without which no decision works", t.Name, columns),
+			fmt.Sprintf("`ALTER TABLE %s ADD %s (%s)`", t.Name, kind, columns))
+	}
+	if triggered {
+		k.triggered = append(k.triggered, t.Name)
 	}
 	if secured {
 		k.secured = append(k.secured, t.Name)
@@ -108,7 +125,13 @@ func (k *Check) Table(ctx context.Context, name string, rights []string) (t Tabl
 		k.Add(store.Broken, "rights", fmt.Sprintf("the user %s lacks on %s: %s", k.User, t.Name, strings.Join(lacking, ", ")),
 			strings.Join(remedies, " and "))
 	}
-	return t, len(lacking) == 0 && !distributed, nil
+	return t, len(lacking) == 0 && !distributed && len(keyless) == 0, nil
+}
+
+// Identity is the remedy for a sequence that is behind the ids of accounts, as logical replication leaves it.
+func (k *Check) Identity() string {
+	accounts := pgname.Quote(k.Names.Schema()) + "." + pgname.Quote(k.Names.Table()+accounts)
+	return fmt.Sprintf("`SELECT setval(pg_get_serial_sequence(%s, 'id'), max(id)) FROM %s`", pgname.Literal(accounts), accounts)
 }
 
 // Try calls f, which makes decisions in a transaction that is then rolled back, and adds a
@@ -149,8 +172,8 @@ func (k *Check) Tried(err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case !answered && (!tried || failure.Err != nil):
-		return err
+	case !answered && (!tried || failure.Err != nil && !errors.Is(failure.Err, store.ErrCorrupt) && !errors.Is(failure.Err, store.ErrMisconfigured)):
+		return err // other answers make no sense, whether the store has noticed that or the trial
 	}
 	var problem, code string
 	if answered {
@@ -173,6 +196,11 @@ func (k *Check) Tried(err error) error {
 		subject, problem = "row security", problem+"; the policies of the table decide which buckets this user may see"
 		remedy = "`ALTER TABLE " + strings.Join(k.secured, " DISABLE ROW LEVEL SECURITY`, `ALTER TABLE ") + " DISABLE ROW LEVEL SECURITY`, " +
 			"or give the role BYPASSRLS"
+	case len(k.triggered) > 0 && (!answered || strings.HasPrefix(code, "P0")):
+		subject, problem = "triggers", problem+"; triggers that somebody has made change what decisions write"
+		remedy = "`ALTER TABLE " + strings.Join(k.triggered, " DISABLE TRIGGER USER`, `ALTER TABLE ") + " DISABLE TRIGGER USER`"
+	case answered && isIdentity(pg):
+		subject, remedy = "identity", k.Identity()
 	case code == "26000" || code == "42P05" || code == "08P01":
 		subject = "pooler"
 	case code == "25006":
@@ -180,7 +208,7 @@ func (k *Check) Tried(err error) error {
 	case code == "42P01" || code == "3F000":
 		subject, remedy = "table", Migrate
 	case code == "42703":
-		subject, remedy = "table", "it is not that of this brim: bring it back from a backup, or choose another name with "+
+		subject, remedy = "table", "it is not that of this brim: bring it back from the last pg_dump, or choose another name with "+
 			"Options.Schema and Options.Table"
 	case code == "42501":
 		subject = "rights"

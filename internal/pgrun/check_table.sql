@@ -2,7 +2,8 @@
 -- table: the user; the table itself, or a partition, that is not logged, or null; whether the user
 -- may use the schema, and has the rights $1 on the table; whether row security applies to the user;
 -- whether Citus distributes the table; whether autovacuum is off for it; its live rows, dead rows
--- and bytes; the number of dead rows at which autovacuum comes.
+-- and bytes; the number of dead rows at which autovacuum comes; those of the lists of columns $3 that no
+-- unique index has; whether the table has a trigger that somebody has made.
 --
 -- A right is a word of GRANT, with a blank and the name of a column behind it or nothing.
 SELECT quote_ident(current_user::text),
@@ -27,7 +28,15 @@ SELECT quote_ident(current_user::text),
        (COALESCE((SELECT o.option_value FROM pg_options_to_table(c.reloptions) AS o WHERE o.option_name = 'autovacuum_vacuum_threshold'::text),
                  current_setting('autovacuum_vacuum_threshold'::text))::float8
         + COALESCE((SELECT o.option_value FROM pg_options_to_table(c.reloptions) AS o WHERE o.option_name = 'autovacuum_vacuum_scale_factor'::text),
-                   current_setting('autovacuum_vacuum_scale_factor'::text))::float8 * GREATEST(c.reltuples, 0::float4)::float8)::int8
+                   current_setting('autovacuum_vacuum_scale_factor'::text))::float8 * GREATEST(c.reltuples, 0::float4)::float8)::int8,
+       ARRAY(SELECT k.columns FROM pg_catalog.unnest($3::text[]) AS k (columns)
+             WHERE k.columns NOT IN (SELECT (SELECT string_agg(quote_ident(a.attname::text), ', '::text ORDER BY u.i)
+                                             FROM pg_catalog.unnest(x.indkey::int2[]) WITH ORDINALITY AS u (attnum, i)
+                                                  CROSS JOIN LATERAL (SELECT a.attname FROM pg_catalog.pg_attribute AS a
+                                                                      WHERE a.attrelid = c.oid AND a.attnum = u.attnum) AS a)
+                                     FROM pg_catalog.pg_index AS x
+                                     WHERE x.indrelid = c.oid AND x.indisunique AND x.indisvalid AND x.indpred IS NULL AND x.indexprs IS NULL)),
+       EXISTS (SELECT FROM pg_catalog.pg_trigger AS g WHERE g.tgrelid = c.oid AND NOT g.tgisinternal AND g.tgenabled::text <> 'D'::text)
 FROM pg_catalog.pg_class AS c
      CROSS JOIN LATERAL (SELECT n.oid FROM pg_catalog.pg_namespace AS n
                          WHERE n.oid = c.relnamespace AND n.nspname = {{'schema'}}) AS n

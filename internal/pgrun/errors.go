@@ -111,12 +111,26 @@ func reading(pg *pgconn.PgError) answer {
 	if pg.Code == "08P01" && cmp.Or(pg.SeverityUnlocalized, pg.Severity) == "ERROR" { // old servers and poolers send one severity
 		return answer{down, ours, ""}
 	}
+	if pg.Code == "42501" && pg.Routine == "ExecWithCheckOptions" { // the words depend on lc_messages
+		return answer{down, ours, "row security applies to this user: disable it on the table, or make the role BYPASSRLS"}
+	}
+	if isIdentity(pg) {
+		return answer{refused, ours, "the sequence of the ids of accounts is behind: \"brim doctor\" prints the statement that sets it"}
+	}
 	for n := len(pg.Code); n >= 2; n-- {
 		if a, listed := answers[pg.Code[:n]]; listed {
 			return a
 		}
 	}
 	return answer{refused, ours, ""}
+}
+
+// accounts ends the name of the table of accounts of package pgledger.
+const accounts = "_accounts"
+
+// isIdentity reports that a new account got an id from the sequence that another account has.
+func isIdentity(pg *pgconn.PgError) bool {
+	return pg.Code == "23505" && strings.HasSuffix(pg.TableName, accounts) && pg.ConstraintName == pg.TableName+"_pkey"
 }
 
 // judge reads a driver's error. Package pgconn documents SafeToRetry.
@@ -241,6 +255,13 @@ func Stalled(err error) bool { return err != nil && judge(err) == stalled }
 func IsCode(err error, code string) bool {
 	var pg *pgconn.PgError
 	return errors.As(err, &pg) && pg.Code == code
+}
+
+// IsDuplicate reports that another transaction has inserted the same key, and that a repetition will find
+// it. A sequence that is behind takes more than that.
+func IsDuplicate(err error) bool {
+	var pg *pgconn.PgError
+	return errors.As(err, &pg) && pg.Code == "23505" && !isIdentity(pg)
 }
 
 // cutOff reports that the driver found the connection closed. Every statement goes out on an

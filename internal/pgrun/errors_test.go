@@ -50,6 +50,18 @@ func TestErrors(t *testing.T) {
 		{"read-only standby", "a fail-over ends it", standby{coded("25006")}, readOnly, passes, "target_session_attrs"},
 		{"transaction timeout", "the server ended the transaction before its commit", coded("25P04"), retry, passes, "transaction_timeout"},
 		{"duplicate", "another transaction was faster", coded("23505"), refused, passes, "the same ID"},
+		{
+			"row security", "no right is missing, so a grant does not help",
+			&pgconn.PgError{Code: "42501", Routine: "ExecWithCheckOptions"}, down, ours, "BYPASSRLS",
+		},
+		{
+			"sequence behind", "every new account fails until somebody sets the sequence",
+			&pgconn.PgError{Code: "23505", TableName: "buckets_accounts", ConstraintName: "buckets_accounts_pkey"}, refused, ours, "brim doctor",
+		},
+		{
+			"duplicate entry", "another transaction was faster",
+			&pgconn.PgError{Code: "23505", TableName: "buckets_entries", ConstraintName: "buckets_entries_pkey"}, refused, passes, "the same ID",
+		},
 		{"full disk", "the operators make room", coded("53100"), down, passes, "53100"},
 		{"no column", "every statement fails alike", coded("42703"), down, ours, "brim migrate up"},
 		{"unlisted", "nobody knows whether it passes", coded("XX000"), refused, ours, "XX000"},

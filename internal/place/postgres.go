@@ -51,5 +51,6 @@ func (p Place) PoolConfig(maxConns int) (*pgxpool.Config, error) {
 		config.MaxConns = int32(min(maxConns, 1<<20))
 	}
 	postgres.WatchCommits(config)
+	postgres.KeepServer(config)
 	return config, nil
 }

@@ -106,7 +106,7 @@ func (s scraped) scrape(t *testing.T, reg *prometheus.Registry, i int) {
 			for _, l := range m.GetLabel() {
 				labels += fmt.Sprintf(",%s=%q", l.GetName(), l.GetValue())
 			}
-			name, value := f.GetName(), m.GetCounter().GetValue()
+			name, value := f.GetName(), m.GetCounter().GetValue()+m.GetGauge().GetValue() // each has one of them
 			if h := m.GetHistogram(); h != nil {
 				name, value = name+"_count", float64(h.GetSampleCount())
 			}

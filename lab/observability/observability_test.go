@@ -34,7 +34,9 @@ func registered(t *testing.T) map[string]map[string][]string {
 	counter := observe.NewBucketCounter(s)
 	defer counter.Close()
 	reg := prometheus.NewRegistry()
-	h, err := prombrim.New(reg, &prombrim.Options{Buckets: counter})
+	h, err := prombrim.New(reg, &prombrim.Options{Buckets: counter, Findings: func() []store.Finding {
+		return []store.Finding{{Subject: "held rows"}, {Subject: "old transaction"}}
+	}})
 	if err != nil {
 		t.Fatal(err)
 	}

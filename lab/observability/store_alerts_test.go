@@ -10,9 +10,12 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/brimgo/brim"
+	"github.com/brimgo/brim/internal/pgtest"
 	"github.com/brimgo/brim/memory"
+	"github.com/brimgo/brim/migrations"
 	"github.com/brimgo/brim/observe"
 	"github.com/brimgo/brim/observe/prombrim"
+	"github.com/brimgo/brim/postgres"
 	"github.com/brimgo/brim/store"
 )
 
@@ -137,4 +140,61 @@ func TestNearlyFull(t *testing.T) {
 		full[fmt.Sprintf(`brim_fill_ratio_bucket{job="app",limit="api",le=%q}`, le)] = []string{fmt.Sprintf("0+%dx1440", rate)}
 	}
 	fire(t, tool, alerts, full, map[string][2]string{"BrimNearlyFull": {`"job":"app","limit":"api"`, "61m"}}, []string{"20m", "61m"})
+}
+
+// TestHeldUp tests the alert on a stranger's transaction, with the findings of a server on which one is
+// open: it has an id, and in the second case it also holds a row.
+func TestHeldUp(t *testing.T) {
+	tool, alerts := promtool(t), alertsFile(t)
+	for _, tc := range []struct{ name, sql, subject string }{
+		{"healthy", "", ""},
+		{"an open transaction id", "SELECT pg_current_xact_id()", "old transaction"},
+		{"a held row", "SELECT FROM brim.buckets FOR UPDATE", "held rows"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			pool := pgtest.NewServer(t).Pool(t)
+			if err := migrations.Up(t.Context(), pool, nil); err != nil {
+				t.Fatal(err)
+			}
+			if tc.sql != "" {
+				if _, err := pool.Exec(t.Context(), "INSERT INTO brim.buckets (level, atime, capacity, leak_rate, key) VALUES (1, now(), 1, 0, 'k')"); err != nil {
+					t.Fatal(err)
+				}
+				tx, err := pool.Begin(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer func() { _ = tx.Rollback(t.Context()) }()
+				if _, err := tx.Exec(t.Context(), tc.sql); err != nil {
+					t.Fatal(err)
+				}
+			}
+			var findings, now []store.Finding
+			for end := time.Now().Add(time.Minute); len(findings) == 0 && time.Now().Before(end); {
+				var err error
+				if findings, err = postgres.Check(t.Context(), pool, nil); err != nil {
+					t.Fatal(err)
+				}
+				if tc.sql == "" {
+					break
+				}
+			}
+			reg := prometheus.NewRegistry()
+			if _, err := prombrim.New(reg, &prombrim.Options{Findings: func() []store.Finding { return now }}); err != nil {
+				t.Fatal(err)
+			}
+			series := make(scraped)
+			for i := range int(35 * time.Minute / scrapeEvery) {
+				if time.Duration(i)*scrapeEvery >= begin {
+					now = findings
+				}
+				series.scrape(t, reg, i)
+			}
+			fires := make(map[string][2]string)
+			if tc.subject != "" {
+				fires["BrimHeldUp"] = [2]string{fmt.Sprintf(`"job":"app","subject":%q`, tc.subject), "34m"}
+			}
+			fire(t, tool, alerts, series, fires, []string{"9m", "11m", "34m"})
+		})
+	}
 }

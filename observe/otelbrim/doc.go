@@ -13,6 +13,7 @@
 //	brim.store.buckets                      buckets in the store, if Options.Buckets is set
 //	brim.store.size                         bytes that they take, if the store tells
 //	brim.store.buckets.age                  seconds; age of these two
+//	brim.findings          severity, subject  findings of the last check, if Options.Findings is set
 //
 // [NewSpend] has the metrics of package spend:
 //

@@ -34,6 +34,10 @@ type Options struct {
 	// second for the first count. It leaves the gauges out while there is no count, and after a
 	// count that failed. Without a BucketCounter there are no such gauges. The caller closes it.
 	Buckets *observe.BucketCounter
+	// Findings returns the findings of the last check, for a gauge that counts them by severity and
+	// subject. A collection calls it, so the program checks elsewhere, for instance every minute by
+	// postgres.Check, and keeps the list. Without it there is no such gauge.
+	Findings func() []store.Finding
 }
 
 // The upper bounds of the histograms, which are fixed so that dashboards and alerts fit every
@@ -100,6 +104,9 @@ func New(o *Options) (observe.Hooks, error) {
 	err := m.create(meter)
 	if err == nil && o.Buckets != nil {
 		err = watch(meter, o.Buckets)
+	}
+	if err == nil && o.Findings != nil {
+		err = watchFindings(meter, o.Findings)
 	}
 	if err != nil {
 		return observe.Hooks{}, fmt.Errorf("otelbrim: %w", err)
@@ -224,4 +231,20 @@ func watch(meter metric.Meter, c *observe.BucketCounter) error {
 		return nil
 	}, buckets, bytes, age)
 	return errors.Join(errs[:]...)
+}
+
+// watchFindings makes a gauge of the findings of the last check.
+func watchFindings(meter metric.Meter, last func() []store.Finding) error {
+	_, err := meter.Int64ObservableGauge("brim.findings", metric.WithDescription("Findings of the last check."),
+		metric.WithInt64Callback(func(_ context.Context, o metric.Int64Observer) error {
+			count := make(map[attribute.Set]int64)
+			for _, f := range last() {
+				count[attribute.NewSet(attribute.String("severity", f.Severity.String()), attribute.String("subject", f.Subject))]++
+			}
+			for of, n := range count {
+				o.Observe(n, metric.WithAttributeSet(of))
+			}
+			return nil
+		}))
+	return err
 }

@@ -48,6 +48,9 @@ func collect(t *testing.T, listed func(store.Store) store.Store) (map[string]met
 	h, err := New(&Options{
 		MeterProvider: meters, TracerProvider: tracers, Buckets: counter,
 		Limits: map[string]store.Limit{"card": named},
+		Findings: func() []store.Finding {
+			return []store.Finding{{Severity: store.Warning, Subject: "held rows"}, {Severity: store.Warning, Subject: "held rows"}}
+		},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -123,6 +126,10 @@ func TestMetrics(t *testing.T) {
 	if p := metrics["brim.store.buckets"].(metricdata.Gauge[int64]).DataPoints; p[0].Value != 1 {
 		t.Errorf("%d buckets, want 1", p[0].Value)
 	}
+	if p := metrics["brim.findings"].(metricdata.Gauge[int64]).DataPoints; len(p) != 1 || p[0].Value != 2 ||
+		p[0].Attributes != attribute.NewSet(attribute.String("severity", "warning"), attribute.String("subject", "held rows")) {
+		t.Errorf("findings %+v, want two held rows", p)
+	}
 	if p := metrics["brim.store.size"].(metricdata.Gauge[int64]).DataPoints; p[0].Value <= 0 {
 		t.Errorf("%d bytes, want more", p[0].Value)
 	}
@@ -166,8 +173,8 @@ func (failing) Visit(context.Context, string, func(store.Entry) bool) error {
 // TestBucketCounterFails collects while the store cannot be listed: the other metrics stay.
 func TestBucketCounterFails(t *testing.T) {
 	metrics, _ := collect(t, func(s store.Store) store.Store { return failing{s} })
-	if len(metrics) != 7 || metrics["brim.store.buckets"] != nil {
-		t.Errorf("%d metrics, want 7 without the gauges", len(metrics))
+	if len(metrics) != 8 || metrics["brim.store.buckets"] != nil {
+		t.Errorf("%d metrics, want 8 without the gauges", len(metrics))
 	}
 }
 

@@ -13,6 +13,7 @@
 //	brim_store_buckets                            buckets in the store, if Options.Buckets is set
 //	brim_store_size_bytes                         bytes that they take, if the store tells
 //	brim_store_buckets_age_seconds                age of these two
+//	brim_findings                severity, subject  findings of the last check, if Options.Findings is set
 //
 // [NewSpend] has the metrics of package spend:
 //

@@ -25,6 +25,10 @@ type Options struct {
 	// for the first count. It leaves the gauges out while there is no count, and after a count that
 	// failed. Without a BucketCounter there are no such gauges. The caller closes it.
 	Buckets *observe.BucketCounter
+	// Findings returns the findings of the last check, for a gauge that counts them by severity and
+	// subject. A scrape calls it, so the program checks elsewhere, for instance every minute by
+	// postgres.Check, and keeps the list. Without it there is no such gauge.
+	Findings func() []store.Finding
 }
 
 // The upper bounds of the histograms, which are fixed so that dashboards and alerts fit every
@@ -101,6 +105,9 @@ func New(reg prometheus.Registerer, o *Options) (observe.Hooks, error) {
 	collectors := []prometheus.Collector{decisions, units, ratio, wait, calls, flushes, retries}
 	if o.Buckets != nil {
 		collectors = append(collectors, newGauges(o.Buckets))
+	}
+	if o.Findings != nil {
+		collectors = append(collectors, findings(o.Findings))
 	}
 	if err := register(reg, collectors...); err != nil {
 		return observe.Hooks{}, err
@@ -219,4 +226,24 @@ func (g *gauges) Collect(ch chan<- prometheus.Metric) {
 		gauge(g.bytes, float64(n.Bytes))
 	}
 	gauge(g.age, time.Since(n.At).Seconds())
+}
+
+// findings collects the findings of the last check.
+type findings func() []store.Finding
+
+var found = prometheus.NewDesc("brim_findings", "Findings of the last check.", []string{"severity", "subject"}, nil)
+
+// Describe sends the description of the gauge.
+func (findings) Describe(ch chan<- *prometheus.Desc) { ch <- found }
+
+// Collect sends the numbers of findings.
+func (last findings) Collect(ch chan<- prometheus.Metric) {
+	type labels struct{ severity, subject string }
+	count := make(map[labels]int)
+	for _, f := range last() {
+		count[labels{f.Severity.String(), f.Subject}]++
+	}
+	for of, n := range count {
+		ch <- prometheus.MustNewConstMetric(found, prometheus.GaugeValue, float64(n), of.severity, of.subject)
+	}
 }

@@ -76,12 +76,18 @@ func newStore(t *testing.T) store.Store {
 	return s
 }
 
+func someFindings() []store.Finding {
+	return []store.Finding{
+		{Severity: store.Broken, Subject: "rights"}, {Severity: store.Warning, Subject: "held rows"}, {Severity: store.Warning, Subject: "held rows"},
+	}
+}
+
 func TestMetrics(t *testing.T) {
 	reg := prometheus.NewPedanticRegistry()
 	s := newStore(t)
 	counter := observe.NewBucketCounter(s)
 	defer counter.Close()
-	o := &Options{Limits: map[string]store.Limit{"card": named}, Buckets: counter}
+	o := &Options{Limits: map[string]store.Limit{"card": named}, Buckets: counter, Findings: someFindings}
 	h, err := New(reg, o)
 	if err != nil {
 		t.Fatal(err)
@@ -123,7 +129,11 @@ brim_retries_total{backend="bolt"} 1
 # HELP brim_store_buckets Buckets in the store.
 # TYPE brim_store_buckets gauge
 brim_store_buckets 2
-`), "brim_decisions_total", "brim_units_total", "brim_retries_total", "brim_store_buckets"); err != nil {
+# HELP brim_findings Findings of the last check.
+# TYPE brim_findings gauge
+brim_findings{severity="broken",subject="rights"} 1
+brim_findings{severity="warning",subject="held rows"} 2
+`), "brim_findings", "brim_decisions_total", "brim_units_total", "brim_retries_total", "brim_store_buckets"); err != nil {
 		t.Error(err)
 	}
 
@@ -216,7 +226,7 @@ func TestDoc(t *testing.T) {
 	s := newStore(t)
 	counter := observe.NewBucketCounter(s)
 	defer counter.Close()
-	h, err := New(reg, &Options{Buckets: counter})
+	h, err := New(reg, &Options{Buckets: counter, Findings: someFindings})
 	if err != nil {
 		t.Fatal(err)
 	}

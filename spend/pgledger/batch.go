@@ -76,7 +76,7 @@ func (l *Ledger) decideBatch(
 
 // isDuplicate reports that another transaction has stored an answer to the same ID, or rules with
 // the same number.
-func isDuplicate(err error) bool { return pgrun.IsCode(err, "23505") }
+func isDuplicate(err error) bool { return pgrun.IsDuplicate(err) }
 
 // decideFree decides the jobs of the requests whose rows no other transaction holds, and leaves out
 // the others. The jobs after one that has moved an account are decided on rows that are read anew.

@@ -55,10 +55,17 @@ func (l *Ledger) check(ctx context.Context) ([]store.Finding, error) {
 			return err
 		}
 		return k.Try(ctx, func(tx pgx.Tx) error {
-			if err := try(ctx, &trialLedger{Ledger: l.With(tx)}); err != nil {
-				return err
+			before, err := l.newest(ctx, tx)
+			if err == nil {
+				err = try(ctx, &trialLedger{Ledger: l.With(tx)})
 			}
-			return l.ahead(ctx, tx, k)
+			if err == nil {
+				err = l.identity(ctx, tx, k, before)
+			}
+			if err == nil {
+				err = l.ahead(ctx, tx, k)
+			}
+			return err
 		})
 	})
 	switch {
@@ -75,9 +82,29 @@ func (l *Ledger) check(ctx context.Context) ([]store.Finding, error) {
 	return k.Findings, nil
 }
 
+// newest returns the highest id of an account, or 0.
+func (l *Ledger) newest(ctx context.Context, tx pgx.Tx) (id int64, err error) {
+	_, err = l.run.QueryByIndex(ctx, tx, l.sql["newest"], nil, func(row pgx.Rows) error { return row.Scan(&id) })
+	return id, err
+}
+
+// identity judges the sequence of the ids of accounts. The trial has made an account, whose id is above
+// all that were committed before unless the sequence is behind. This needs no right on the sequence.
+func (l *Ledger) identity(ctx context.Context, tx pgx.Tx, k *pgrun.Check, before int64) error {
+	after, err := l.newest(ctx, tx)
+	if err == nil && after == before {
+		k.Add(store.Broken, "identity", fmt.Sprintf("the sequence of the ids of accounts is behind their highest id, %d, "+
+			"so new accounts will fail", after), k.Identity())
+	}
+	return err
+}
+
 // tables judges the tables, and reports whether a decision can work on them.
 func tables(ctx context.Context, k *pgrun.Check) (bool, error) {
-	rights := [...][]string{ // in the order of Names.Ledger
+	keys := [...][]string{ // in the order of Names.Ledger
+		{"id", "key"}, {"account, at, seq"}, {"id"}, {"id"}, {"account, expires, spend"}, {"budget, seq"},
+	}
+	rights := [...][]string{ // in the same order
 		{"SELECT", "INSERT", "UPDATE", "DELETE"},
 		{"SELECT", "INSERT"},
 		{"SELECT", "INSERT", "UPDATE spend"},
@@ -85,14 +112,24 @@ func tables(ctx context.Context, k *pgrun.Check) (bool, error) {
 		{"SELECT", "INSERT", "DELETE"},
 		{"SELECT"},
 	}
-	all, unused := true, true
+	all, unused, missing := true, true, false
+	var usable []string
 	for i, name := range k.Names.Ledger() {
-		t, usable, err := k.Table(ctx, name, rights[i])
+		t, fit, err := k.Table(ctx, name, rights[i], keys[i]...)
 		if err != nil {
 			return false, err
 		}
-		all = all && usable
+		if fit {
+			usable = append(usable, t.Name)
+		}
+		all = all && fit
 		unused = unused && t.Denied
+		missing = missing || t.Missing
+	}
+	if missing {
+		if err := lost(ctx, k, usable); err != nil {
+			return false, err
+		}
 	}
 	if unused {
 		k.Findings = nil
@@ -100,6 +137,28 @@ func tables(ctx context.Context, k *pgrun.Check) (bool, error) {
 			"none if the program does not spend; else grant the rights at the end of 0002_ledger.up.sql, as \"brim migrate sql\" prints it")
 	}
 	return all, nil
+}
+
+// lost gives the tables that are missing another remedy, if others have rows: migrations.Up refuses to
+// make an empty table beside them.
+func lost(ctx context.Context, k *pgrun.Check, tables []string) error {
+	rows := false
+	for _, name := range tables {
+		if err := k.Conn.QueryRow(ctx, "SELECT EXISTS (SELECT FROM "+name+")", pgrun.Plain).Scan(&rows); err != nil {
+			return err
+		}
+		if rows {
+			break
+		}
+	}
+	for i := range k.Findings {
+		if f := &k.Findings[i]; rows && f.Remedy == pgrun.Migrate {
+			f.Problem += ", and other tables of the ledger have rows"
+			f.Remedy = "bring it back from the last pg_dump, or restore the database to the time before, from its last base backup and " +
+				"the WAL since; \"brim migrate up\" refuses, because an empty table would forget what was spent"
+		}
+	}
+	return nil
 }
 
 // mostAhead is the number of accounts with requests of the future of which a check asks for the
