@@ -24,6 +24,7 @@ import (
 	"github.com/brimgo/brim/internal/pgname"
 	"github.com/brimgo/brim/internal/pgtest"
 	"github.com/brimgo/brim/internal/seed"
+	"github.com/brimgo/brim/internal/supervisor"
 	"github.com/brimgo/brim/migrations"
 	"github.com/brimgo/brim/postgres"
 	"github.com/brimgo/brim/store"
@@ -460,11 +461,33 @@ func run(t *testing.T, input string, command ...string) string {
 	return string(out)
 }
 
-// TestPsql runs the commands of docs/sql.md by psql, which comes with PostgreSQL.
+// runs returns a program of Debian that runs the code, or else installs the package that the code needs.
+func runs(t *testing.T, pkg, program, code string) string {
+	t.Helper()
+	check := func() ([]byte, error) {
+		return exec.CommandContext(t.Context(), program, code[:2], code[3:]).CombinedOutput()
+	}
+	if _, err := check(); err == nil {
+		return program
+	}
+	if err := supervisor.Install(os.Stderr, pkg); err != nil {
+		t.Fatalf("this test needs %s of Debian: %v", pkg, err)
+	}
+	if out, err := check(); err != nil {
+		t.Fatalf("%s: %v\n%s", program, err, out)
+	}
+	return program
+}
+
+// TestPsql runs the commands of docs/sql.md by psql.
 func TestPsql(t *testing.T) {
 	schema := migrated(t)
+	psql, err := supervisor.Find(os.Stderr, "postgresql-client", "psql")
+	if err != nil {
+		t.Fatalf("this test needs psql, which comes with PostgreSQL: %v", err)
+	}
 	for i, sql := range blocks(t, "../docs/sql.md", "sql") {
-		out := run(t, strings.ReplaceAll(sql, "brim.", schema+"."), "psql", "-XqAt", "-v", "ON_ERROR_STOP=1", pgtest.URL(t))
+		out := run(t, strings.ReplaceAll(sql, "brim.", schema+"."), psql, "-XqAt", "-v", "ON_ERROR_STOP=1", pgtest.URL(t))
 		if want := blocks(t, "../docs/sql.md", "text"); i < len(want) {
 			if out = strings.ReplaceAll(out, "\r", ""); out != want[i] {
 				t.Errorf("psql prints %q; docs/sql.md %q", out, want[i])
@@ -474,17 +497,19 @@ func TestPsql(t *testing.T) {
 }
 
 // TestLanguages runs the programs of docs/sql.md, and the throttle of docs/from/pecorino.md beside a
-// program in Go. They need python3-psycopg and ruby-pg of Debian.
+// program in Go. It installs the libraries where they are missing.
 func TestLanguages(t *testing.T) {
 	if os.Getenv("BRIM_TORTURE") != "1" {
 		t.Skip("BRIM_TORTURE=1 runs the programs in Python and Ruby")
 	}
+	python := runs(t, "python3-psycopg", "/usr/bin/python3", "-c import psycopg")
+	ruby := runs(t, "ruby-pg", "/usr/bin/ruby", `-e require "pg"`)
 	schema := migrated(t)
 	in := func(code string) string { return strings.ReplaceAll(code, "brim.", schema+".") }
-	if got := run(t, in(blocks(t, "../docs/sql.md", "python")[0]), "/usr/bin/python3", "-"); got != "True 0:00:00\n" {
+	if got := run(t, in(blocks(t, "../docs/sql.md", "python")[0]), python, "-"); got != "True 0:00:00\n" {
 		t.Errorf("Python prints %q", got)
 	}
-	if got := run(t, in(blocks(t, "../docs/sql.md", "ruby")[0]), "ruby", "-"); got != "true\n00:00:00\n" {
+	if got := run(t, in(blocks(t, "../docs/sql.md", "ruby")[0]), ruby, "-"); got != "true\n00:00:00\n" {
 		t.Errorf("Ruby prints %q", got)
 	}
 	s := over(t, pgtest.Pool(t), postgres.Options{Schema: schema})
@@ -505,7 +530,7 @@ func TestLanguages(t *testing.T) {
 throttle = Throttle.new(PG.connect(ENV["DATABASE_URL"]), key: "vault", limit: "300@0")
 puts 300.times.count { begin; throttle.request!; true; rescue Throttle::Throttled; false; end }
 `
-	if _, err := fmt.Sscan(run(t, program, "ruby", "-"), &inRuby); err != nil {
+	if _, err := fmt.Sscan(run(t, program, ruby, "-"), &inRuby); err != nil {
 		t.Error(err)
 	}
 	wg.Wait()

@@ -91,14 +91,14 @@ func (n Names) Ledger() (tables []string) {
 	return tables
 }
 
-// functions are the functions by which sessions share buckets. The name of none is the beginning of
-// another's up to a low line, so a function of one table never has the name of another table's.
+// functions are the functions by which sessions share buckets. No name continues another one's with a low
+// line, so the functions of two tables never have one name.
 var functions = [...]string{"decide", "parse_limit", "period_start", "period_at", "apply_limit", "try_fillup", "fillup", "able_to_accept",
 	"drain", "state", "block", "unblock"}
 
-// Function returns the unquoted name of a function for the table: the name itself for the default
-// table, and else with the table's behind it, as in try_fillup_limits. It is in the same schema.
-func (n Names) Function(name string) string {
+// function returns the unquoted name of a function for the table: the name itself for the default
+// table, and else with the table's behind it, as in try_fillup_limits.
+func (n Names) function(name string) string {
 	if n.table == DefaultTable {
 		return name
 	}
@@ -143,7 +143,7 @@ func (n Names) Render(sql string, more ...string) string {
 		"{{$}}", n.dollar(),
 	}, more...)
 	for _, name := range functions {
-		pairs = append(pairs, "{{"+name+"}}", Quote(n.Function(name)))
+		pairs = append(pairs, "{{"+name+"}}", Quote(n.function(name)))
 	}
 	for _, name := range ledger {
 		pairs = append(pairs, "{{"+name+"}}", Quote(n.table+"_"+name))
