@@ -19,13 +19,17 @@ import (
 type harness struct {
 	settings string // of the connection string
 	parts    int    // the table is partitioned into so many, if not 0
+	sql      bool   // calls go through the functions in SQL that there is one for
 	mu       sync.Mutex
 	schemas  map[store.Store]string
 }
 
-func (h *harness) over(t testing.TB, pool *pgxpool.Pool, schema string, clock func() time.Time) store.Store {
+func (h *harness) over(t testing.TB, pool *pgxpool.Pool, schema string, clock func() time.Time) (s store.Store) {
 	t.Helper()
-	s := over(t, pool, postgres.Options{Schema: schema, Clock: clock})
+	s = over(t, pool, postgres.Options{Schema: schema, Clock: clock})
+	if h.sql {
+		s = &functions{Store: s, pool: pool, schema: schema, clock: clock}
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.schemas[s] = schema
@@ -70,6 +74,7 @@ func TestConformance(t *testing.T) {
 		name, settings string
 		o              storetest.Options
 		parts          int
+		sql            bool
 	}{
 		{name: "defaults", settings: quick, o: storetest.Options{Operations: seed.Attempts(2_000, 1_000_000), Keys: seed.Attempts(1_000, 1_000_000)}},
 		// With another default isolation of the session, a decision must not come from an old
@@ -84,10 +89,15 @@ func TestConformance(t *testing.T) {
 			name:     "repeatable read, exec mode, partitioned",
 			settings: "default_transaction_isolation=repeatable%20read&default_query_exec_mode=exec&" + quick, o: some, parts: 3,
 		},
+		// A session in any language. Calls for which there is no function go to the Go store, on the same rows.
+		{
+			name: "functions, hostile search_path", settings: "search_path=" + hostile + "&" + quick, sql: true,
+			o: storetest.Options{Operations: seed.Attempts(5_000, 1_000_000), Keys: 200},
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			(&harness{settings: c.settings, parts: c.parts}).run(t, c.o)
+			(&harness{settings: c.settings, parts: c.parts, sql: c.sql}).run(t, c.o)
 		})
 	}
 }

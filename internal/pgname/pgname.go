@@ -17,7 +17,7 @@ const (
 
 // Latest is the version of the last migration of package migrations, which the backends do not
 // import.
-const Latest = 2
+const Latest = 3
 
 const (
 	maxSchema = 63 // PostgreSQL cuts longer identifiers off, and two schemas could become one
@@ -91,6 +91,29 @@ func (n Names) Ledger() (tables []string) {
 	return tables
 }
 
+// functions are the functions by which sessions share buckets. No name continues another one's with a low
+// line, so the functions of two tables never have one name.
+var functions = [...]string{"decide", "parse_limit", "period_start", "period_at", "apply_limit", "try_fillup", "fillup", "able_to_accept",
+	"drain", "state", "block", "unblock"}
+
+// function returns the unquoted name of a function for the table: the name itself for the default
+// table, and else with the table's behind it, as in try_fillup_limits.
+func (n Names) function(name string) string {
+	if n.table == DefaultTable {
+		return name
+	}
+	return name + "_" + n.table
+}
+
+// dollar returns a quote for the body of a function in which the names stand.
+func (n Names) dollar() string {
+	tag := "brim"
+	for strings.Contains(n.schema+" "+n.table, "$"+tag+"$") {
+		tag += "_"
+	}
+	return "$" + tag + "$"
+}
+
 // Entries returns the table of entries, unquoted.
 func (n Names) Entries() string { return n.table + "_entries" }
 
@@ -105,6 +128,9 @@ func (n Names) Entries() string { return n.table + "_entries" }
 //	{{accounts_due}}, {{entries_dated}}, {{requests_at}}
 //	              indexes on the tables of accounts, entries and requests
 //	{{ledger}}    a view of the entries
+//	{{decide}}, {{try_fillup}} and so on
+//	              the functions on buckets
+//	{{$}}         the dollar quote around the body of a function
 //
 // The pairs in more are further placeholders, each with its replacement. Render does not look
 // at a replacement again, so a name that reads like a placeholder stays as it is.
@@ -114,7 +140,11 @@ func (n Names) Render(sql string, more ...string) string {
 		"{{table}}", Quote(n.table),
 		"{{versions}}", Quote(n.Versions()),
 		"{{'schema'}}", Literal(n.schema),
+		"{{$}}", n.dollar(),
 	}, more...)
+	for _, name := range functions {
+		pairs = append(pairs, "{{"+name+"}}", Quote(n.function(name)))
+	}
 	for _, name := range ledger {
 		pairs = append(pairs, "{{"+name+"}}", Quote(n.table+"_"+name))
 	}

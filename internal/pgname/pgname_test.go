@@ -50,6 +50,25 @@ func TestRender(t *testing.T) {
 	}
 }
 
+// TestFunctionNames: PostgreSQL would cut longer names off, and try_fillup of the default table could be
+// fillup of a table called try.
+func TestFunctionNames(t *testing.T) {
+	n, err := New("", strings.Repeat("t", maxTable))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range functions {
+		if got := n.function(name); len(got) > 63 {
+			t.Errorf("%s has %d bytes; 63 are the most", got, len(got))
+		}
+		for _, other := range functions {
+			if strings.HasPrefix(other, name+"_") {
+				t.Errorf("%s is also %s of the table %s", other, name, strings.TrimPrefix(other, name+"_"))
+			}
+		}
+	}
+}
+
 func TestLiteral(t *testing.T) {
 	for in, want := range map[string]string{
 		"brim":   "'brim'",

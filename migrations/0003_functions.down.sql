@@ -1,0 +1,20 @@
+-- This removes the functions, and leaves the buckets as they are.
+DROP FUNCTION IF EXISTS
+    {{schema}}.{{decide}}(pg_catalog.text, pg_catalog.text, double precision, double precision, double precision, double precision, pg_catalog.interval, pg_catalog.timestamptz),
+    {{schema}}.{{parse_limit}}(pg_catalog.text),
+    {{schema}}.{{period_start}}(timestamp, pg_catalog.text),
+    {{schema}}.{{period_at}}(timestamp, pg_catalog.interval, pg_catalog.text, pg_catalog.timestamptz),
+    {{schema}}.{{apply_limit}}(pg_catalog.text, pg_catalog.text, double precision, pg_catalog.text, pg_catalog.timestamptz),
+    {{schema}}.{{try_fillup}}(pg_catalog.text, double precision, double precision, double precision),
+    {{schema}}.{{try_fillup}}(pg_catalog.text, double precision, pg_catalog.text),
+    {{schema}}.{{fillup}}(pg_catalog.text, double precision, double precision, double precision),
+    {{schema}}.{{fillup}}(pg_catalog.text, double precision, pg_catalog.text),
+    {{schema}}.{{able_to_accept}}(pg_catalog.text, double precision, double precision, double precision),
+    {{schema}}.{{able_to_accept}}(pg_catalog.text, double precision, pg_catalog.text),
+    {{schema}}.{{drain}}(pg_catalog.text, double precision, double precision, double precision),
+    {{schema}}.{{drain}}(pg_catalog.text, double precision, pg_catalog.text),
+    {{schema}}.{{state}}(pg_catalog.text, double precision, double precision),
+    {{schema}}.{{state}}(pg_catalog.text, pg_catalog.text),
+    {{schema}}.{{state}}(pg_catalog.text),
+    {{schema}}.{{block}}(pg_catalog.text, pg_catalog.interval),
+    {{schema}}.{{unblock}}(pg_catalog.text);
