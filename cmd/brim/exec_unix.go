@@ -3,6 +3,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"syscall"
@@ -24,7 +25,7 @@ func reap(id int) error {
 		switch ended, err := syscall.Wait4(-1, &ws, 0, nil); {
 		case ended == id:
 			return childStatus(ws)
-		case err != nil && err != syscall.EINTR:
+		case err != nil && !errors.Is(err, syscall.EINTR):
 			return fmt.Errorf("exec: wait: %w", err)
 		}
 	}
