@@ -30,7 +30,8 @@ CREATE OR REPLACE FUNCTION {{schema}}.{{decide}}(
 BEGIN
     -- Most calls put in what fits. One statement does that, as in postgres/sql/update_one.sql: each further
     -- expression here costs a call some microseconds.
-    IF op = 'try_fillup' AND amount > 0 AND amount <= 9007199254740992 AND capacity + amount > capacity AND capacity <= 9007199254740992
+    IF op = 'try_fillup' AND amount > 0 AND amount <= 9007199254740992
+       AND capacity <= 9007199254740992 AND capacity + amount > capacity
        AND (leak_rate BETWEEN 1e-12 AND 9007199254740992 OR leak_rate = 0 AND capacity > 0 OR leak_rate < 0 AND begins IS NOT NULL) THEN
         UPDATE {{schema}}.{{table}} AS t SET
             -- filled(t, amount, capacity, leak_rate, false, c.seen):
@@ -113,27 +114,34 @@ AND (amount * 4.503599627370496e15::float8 >= t.level OR amount = 0::float8)
         -- The words are those of package store, validate.go.
         IF key IS NULL OR octet_length(key) NOT BETWEEN 1 AND 512 THEN
             RAISE EXCEPTION USING ERRCODE = '22023', MESSAGE = 'brim: invalid key: ' || CASE WHEN octet_length(key) > 512
-                THEN format('the key has %s bytes; a key has 1 to 512 bytes', octet_length(key)) ELSE 'the key is empty; a key has 1 to 512 bytes' END;
+                THEN format('the key has %s bytes; a key has 1 to 512 bytes', octet_length(key))
+                ELSE 'the key is empty; a key has 1 to 512 bytes' END;
         ELSIF as_written THEN
             IF fills AND op <> 'drain' THEN
                 RAISE EXCEPTION USING ERRCODE = '22023', MESSAGE = 'brim: invalid limit: the limit is not set; to let nobody in, use Nobody';
             END IF;
         ELSIF (capacity BETWEEN 0 AND 9007199254740992) IS NOT TRUE THEN
             RAISE EXCEPTION USING ERRCODE = '22023',
-                MESSAGE = format('brim: invalid limit: capacity is %s; it must be from 0 to 2^53', COALESCE(capacity::text, 'null'));
-        ELSIF (leak_rate = 0 OR leak_rate BETWEEN 1e-12 AND 9007199254740992 OR leak_rate < 0 AND begins IS NOT NULL) IS NOT TRUE THEN
+                MESSAGE = format('brim: invalid limit: capacity is %s; it must be from 0 to 2^53',
+                    COALESCE(capacity::text, 'null'));
+        ELSIF (leak_rate = 0 OR leak_rate BETWEEN 1e-12 AND 9007199254740992
+               OR leak_rate < 0 AND begins IS NOT NULL) IS NOT TRUE THEN
             RAISE EXCEPTION USING ERRCODE = '22023',
-                MESSAGE = format('brim: invalid limit: leak rate is %s per second; it must be 0, or from 1e-12 to 2^53', COALESCE(leak_rate::text, 'null'));
+                MESSAGE = format('brim: invalid limit: leak rate is %s per second; it must be 0, or from 1e-12 to 2^53',
+                    COALESCE(leak_rate::text, 'null'));
         END IF;
         IF fills AND (amount BETWEEN 0 AND 9007199254740992) IS NOT TRUE THEN
             RAISE EXCEPTION USING ERRCODE = '22023',
-                MESSAGE = format('brim: invalid amount: the amount is %s; it must be a number from 0 to 2^53', COALESCE(amount::text, 'null'));
+                MESSAGE = format('brim: invalid amount: the amount is %s; it must be a number from 0 to 2^53',
+                    COALESCE(amount::text, 'null'));
         ELSIF fills AND amount > 0 AND capacity + amount = capacity THEN
             RAISE EXCEPTION USING ERRCODE = '22023',
-                MESSAGE = format('brim: invalid amount: the amount %s is lost in the rounding of capacity %s; count in larger units', amount, capacity);
+                MESSAGE = format('brim: invalid amount: the amount %s is lost in the rounding of capacity %s; count in larger units',
+                    amount, capacity);
         ELSIF op = 'block' AND (duration >= us) IS NOT TRUE THEN
             RAISE EXCEPTION USING ERRCODE = '22023',
-                MESSAGE = format('brim: invalid limit: the block lasts %s; it must last a microsecond or longer', COALESCE(duration::text, 'null'));
+                MESSAGE = format('brim: invalid limit: the block lasts %s; it must last a microsecond or longer',
+                    COALESCE(duration::text, 'null'));
         END IF;
 
         LOOP
@@ -160,7 +168,8 @@ AND (amount * 4.503599627370496e15::float8 >= t.level OR amount = 0::float8)
                 AND (b.blocked_until IS NULL OR b.blocked_until >= '0001-01-01 00:00:00+00'::timestamptz
                                                     AND b.blocked_until <= '2255-06-05 23:47:34.740992+00'::timestamptz)
             ) THEN
-                RAISE EXCEPTION USING ERRCODE = 'data_corrupted', MESSAGE = 'brim: stored data is damaged: no call writes such a row',
+                RAISE EXCEPTION USING ERRCODE = 'data_corrupted',
+                    MESSAGE = 'brim: stored data is damaged: no call writes such a row',
                     HINT = 'Delete the row to make the bucket empty and usable again.';
             END IF;
             IF b.blocked_until = epoch THEN
@@ -362,7 +371,8 @@ BEGIN
         IF strpos(m[3], '@') = 0 AND (period[1] IN ('hour', 'day', 'week', 'month', 'year')) IS NOT TRUE THEN
             zone := NULL;
             m := regexp_match(m[3], '^((' || number || '?(ns|us|µs|μs|ms|s|m|h|d|w))+)$');
-            fault := CASE WHEN m IS NULL THEN 'it has no period: write a number and a unit, like 90s, 15m, 24h or 30d' END;
+            fault := CASE WHEN m IS NULL
+                THEN 'it has no period: write a number and a unit, like 90s, 15m, 24h or 30d' END;
             IF fault IS NULL THEN
                 FOR m IN SELECT regexp_matches(CASE WHEN m[1] ~ '^[^0-9.]' THEN '1' ELSE '' END || m[1],
                                                '([0-9]*)[.]?([0-9]*)(ns|us|µs|μs|ms|s|m|h|d|w)', 'g') LOOP
@@ -516,7 +526,8 @@ BEGIN
         EXIT WHEN d.outside IS NULL;
         time := d.outside;
     END LOOP;
-    accepted := d.accepted; level := d.level; remaining := d.remaining; retry_after := d.retry_after; blocked_until := d.blocked_until;
+    accepted := d.accepted; level := d.level; remaining := d.remaining;
+    retry_after := d.retry_after; blocked_until := d.blocked_until;
 END
 {{$}};
 
@@ -529,7 +540,8 @@ CREATE OR REPLACE FUNCTION {{schema}}.{{try_fillup}}(
 DECLARE
     d record := {{schema}}.{{decide}}(key, 'try_fillup', amount, capacity, leak_rate, NULL, NULL, NULL);
 BEGIN
-    accepted := d.accepted; level := d.level; remaining := d.remaining; retry_after := d.retry_after; blocked_until := d.blocked_until;
+    accepted := d.accepted; level := d.level; remaining := d.remaining;
+    retry_after := d.retry_after; blocked_until := d.blocked_until;
 END
 {{$}};
 CREATE OR REPLACE FUNCTION {{schema}}.{{try_fillup}}(
@@ -540,7 +552,8 @@ CREATE OR REPLACE FUNCTION {{schema}}.{{try_fillup}}(
 DECLARE
     d record := {{schema}}.{{apply_limit}}(key, 'try_fillup', amount, "limit", NULL);
 BEGIN
-    accepted := d.accepted; level := d.level; remaining := d.remaining; retry_after := d.retry_after; blocked_until := d.blocked_until;
+    accepted := d.accepted; level := d.level; remaining := d.remaining;
+    retry_after := d.retry_after; blocked_until := d.blocked_until;
 END
 {{$}};
 
@@ -554,7 +567,8 @@ CREATE OR REPLACE FUNCTION {{schema}}.{{fillup}}(
 DECLARE
     d record := {{schema}}.{{decide}}(key, 'fillup', amount, capacity, leak_rate, NULL, NULL, NULL);
 BEGIN
-    accepted := d.accepted; level := d.level; remaining := d.remaining; retry_after := d.retry_after; blocked_until := d.blocked_until;
+    accepted := d.accepted; level := d.level; remaining := d.remaining;
+    retry_after := d.retry_after; blocked_until := d.blocked_until;
 END
 {{$}};
 CREATE OR REPLACE FUNCTION {{schema}}.{{fillup}}(
@@ -565,7 +579,8 @@ CREATE OR REPLACE FUNCTION {{schema}}.{{fillup}}(
 DECLARE
     d record := {{schema}}.{{apply_limit}}(key, 'fillup', amount, "limit", NULL);
 BEGIN
-    accepted := d.accepted; level := d.level; remaining := d.remaining; retry_after := d.retry_after; blocked_until := d.blocked_until;
+    accepted := d.accepted; level := d.level; remaining := d.remaining;
+    retry_after := d.retry_after; blocked_until := d.blocked_until;
 END
 {{$}};
 
@@ -578,7 +593,8 @@ CREATE OR REPLACE FUNCTION {{schema}}.{{able_to_accept}}(
 DECLARE
     d record := {{schema}}.{{decide}}(key, 'able_to_accept', amount, capacity, leak_rate, NULL, NULL, NULL);
 BEGIN
-    accepted := d.accepted; level := d.level; remaining := d.remaining; retry_after := d.retry_after; blocked_until := d.blocked_until;
+    accepted := d.accepted; level := d.level; remaining := d.remaining;
+    retry_after := d.retry_after; blocked_until := d.blocked_until;
 END
 {{$}};
 CREATE OR REPLACE FUNCTION {{schema}}.{{able_to_accept}}(
@@ -589,7 +605,8 @@ CREATE OR REPLACE FUNCTION {{schema}}.{{able_to_accept}}(
 DECLARE
     d record := {{schema}}.{{apply_limit}}(key, 'able_to_accept', amount, "limit", NULL);
 BEGIN
-    accepted := d.accepted; level := d.level; remaining := d.remaining; retry_after := d.retry_after; blocked_until := d.blocked_until;
+    accepted := d.accepted; level := d.level; remaining := d.remaining;
+    retry_after := d.retry_after; blocked_until := d.blocked_until;
 END
 {{$}};
 
@@ -602,7 +619,8 @@ CREATE OR REPLACE FUNCTION {{schema}}.{{drain}}(
 DECLARE
     d record := {{schema}}.{{decide}}(key, 'drain', amount, capacity, leak_rate, NULL, NULL, NULL);
 BEGIN
-    accepted := d.accepted; level := d.level; remaining := d.remaining; retry_after := d.retry_after; blocked_until := d.blocked_until;
+    accepted := d.accepted; level := d.level; remaining := d.remaining;
+    retry_after := d.retry_after; blocked_until := d.blocked_until;
 END
 {{$}};
 CREATE OR REPLACE FUNCTION {{schema}}.{{drain}}(
@@ -613,7 +631,8 @@ CREATE OR REPLACE FUNCTION {{schema}}.{{drain}}(
 DECLARE
     d record := {{schema}}.{{apply_limit}}(key, 'drain', amount, "limit", NULL);
 BEGIN
-    accepted := d.accepted; level := d.level; remaining := d.remaining; retry_after := d.retry_after; blocked_until := d.blocked_until;
+    accepted := d.accepted; level := d.level; remaining := d.remaining;
+    retry_after := d.retry_after; blocked_until := d.blocked_until;
 END
 {{$}};
 

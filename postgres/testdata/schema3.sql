@@ -364,234 +364,304 @@ CREATE OR REPLACE FUNCTION "brim_format"."decide"(
     OUT drained double precision, OUT outside pg_catalog.timestamptz
 ) LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY INVOKER SET search_path = pg_catalog, pg_temp AS $brim$
 #variable_conflict use_variable
-DECLARE
-    epoch   CONSTANT timestamptz := '1970-01-01 00:00:00+00';
-    forever CONSTANT timestamptz := '2255-06-05 23:47:34.740992+00'; -- store.MaxTime
-    us      CONSTANT interval := '1 microsecond'; -- times a number: a sum with days would depend on the time zone
-    fills   CONSTANT bool := op IN ('try_fillup', 'fillup', 'able_to_accept', 'drain');
-    b       "brim_format"."buckets"%ROWTYPE;
-    as_written CONSTANT bool := capacity = 0 AND leak_rate = 0;
-    present bool;
-    locked  bool := false;
-    writes  bool;   -- the row differs from the stored one
-    goes    bool;   -- the sum is the level from now on
-    changes bool;   -- another leak rate than the one last written
-    blocked bool;
-    room    bool;
-    seen    timestamptz; -- the clock
-    sum     float8;      -- the level after the amount, or at a trial
-    rate    float8;      -- at which a refused amount waits
-    lo      float8;      -- microseconds after the bucket's time: too early for the amount
-    hi      float8;      -- likewise: late enough
-    trial   float8;      -- likewise: tried next
-    step    float8 := 1;
-    until   timestamptz;
 BEGIN
-    -- The words are those of package store, validate.go.
-    IF key IS NULL OR octet_length(key) NOT BETWEEN 1 AND 512 THEN
-        RAISE EXCEPTION USING ERRCODE = '22023', MESSAGE = 'brim: invalid key: ' || CASE WHEN octet_length(key) > 512
-            THEN format('the key has %s bytes; a key has 1 to 512 bytes', octet_length(key)) ELSE 'the key is empty; a key has 1 to 512 bytes' END;
-    ELSIF as_written THEN
-        IF fills AND op <> 'drain' THEN
-            RAISE EXCEPTION USING ERRCODE = '22023', MESSAGE = 'brim: invalid limit: the limit is not set; to let nobody in, use Nobody';
-        END IF;
-    ELSIF (capacity BETWEEN 0 AND 9007199254740992) IS NOT TRUE THEN
-        RAISE EXCEPTION USING ERRCODE = '22023',
-            MESSAGE = format('brim: invalid limit: capacity is %s; it must be from 0 to 2^53', COALESCE(capacity::text, 'null'));
-    ELSIF (leak_rate = 0 OR leak_rate BETWEEN 1e-12 AND 9007199254740992 OR leak_rate < 0 AND begins IS NOT NULL) IS NOT TRUE THEN
-        RAISE EXCEPTION USING ERRCODE = '22023',
-            MESSAGE = format('brim: invalid limit: leak rate is %s per second; it must be 0, or from 1e-12 to 2^53', COALESCE(leak_rate::text, 'null'));
-    END IF;
-    IF fills AND (amount BETWEEN 0 AND 9007199254740992) IS NOT TRUE THEN
-        RAISE EXCEPTION USING ERRCODE = '22023',
-            MESSAGE = format('brim: invalid amount: the amount is %s; it must be a number from 0 to 2^53', COALESCE(amount::text, 'null'));
-    ELSIF fills AND amount > 0 AND capacity + amount = capacity THEN
-        RAISE EXCEPTION USING ERRCODE = '22023',
-            MESSAGE = format('brim: invalid amount: the amount %s is lost in the rounding of capacity %s; count in larger units', amount, capacity);
-    ELSIF op = 'block' AND (duration >= us) IS NOT TRUE THEN
-        RAISE EXCEPTION USING ERRCODE = '22023',
-            MESSAGE = format('brim: invalid limit: the block lasts %s; it must last a microsecond or longer', COALESCE(duration::text, 'null'));
-    END IF;
-
-    LOOP
-        IF locked THEN
-            SELECT t.* INTO b FROM "brim_format"."buckets" AS t WHERE t.key = key FOR NO KEY UPDATE;
-        ELSE
-            SELECT t.* INTO b FROM "brim_format"."buckets" AS t WHERE t.key = key;
-        END IF;
-        present := FOUND;
-        seen := COALESCE(clock, clock_timestamp());
-        writes := false; goes := false;
-        IF NOT present THEN
-            b.level := 0; b.held := 0; b.capacity := 0; b.leak_rate := 0; b.atime := seen; b.blocked_until := NULL;
-        ELSIF NOT (
-            -- intact(b):
-            b.level >= 0::float8 AND b.level <= 8.112963841460668e31::float8
-            AND b.held >= 0::float8 AND b.held <= 8.112963841460668e31::float8
-            AND b.capacity >= 0::float8 AND b.capacity <= 9007199254740992::float8
-            AND (b.leak_rate >= 1e-12::float8 AND b.leak_rate <= 9007199254740992::float8
-                 OR b.leak_rate <= -1e9::float8 AND b.leak_rate >= -9007199254740992::float8
-                    AND trunc(b.leak_rate) = b.leak_rate
-                 OR b.leak_rate = 0::float8 AND (b.capacity > 0::float8 OR b.level = 0::float8 AND b.held = 0::float8))
-            AND b.atime >= '0001-01-01 00:00:00+00'::timestamptz AND b.atime <= '9999-12-31 23:59:59.999999+00'::timestamptz
-            AND (b.blocked_until IS NULL OR b.blocked_until >= '0001-01-01 00:00:00+00'::timestamptz
-                                                AND b.blocked_until <= '2255-06-05 23:47:34.740992+00'::timestamptz)
-        ) THEN
-            RAISE EXCEPTION USING ERRCODE = 'data_corrupted', MESSAGE = 'brim: stored data is damaged: no call writes such a row',
-                HINT = 'Delete the row to make the bucket empty and usable again.';
-        END IF;
-        IF b.blocked_until = epoch THEN
-            b.blocked_until := NULL;
-        END IF;
-
-        -- Record.unskew: a time far ahead of the clock is not believed.
-        IF b.atime - seen > interval '5 minutes' THEN
-            IF b.blocked_until > seen AND b.blocked_until < forever THEN
-                b.blocked_until := seen + GREATEST(0::float8, round(date_part('epoch', b.blocked_until - b.atime) * 1e6::float8)) * us;
-                IF b.blocked_until = epoch THEN
-                    b.blocked_until := epoch + us;
-                END IF;
-            END IF;
-            b.atime := seen;
-            writes := true;
-        END IF;
-        at := GREATEST(seen, b.atime);
-        IF op <> 'state' AND NOT as_written AND NOT
-            -- in_period(at, leak_rate, begins):
-            (leak_rate >= 0::float8 OR round(date_part('epoch'::text, at) * 1e6::float8) >= begins AND round(date_part('epoch'::text, at) * 1e6::float8) < -leak_rate)
-        THEN
-            outside := at;
+    -- Most calls put in what fits. One statement does that, as in postgres/sql/update_one.sql: each further
+    -- expression here costs a call some microseconds.
+    IF op = 'try_fillup' AND amount > 0 AND amount <= 9007199254740992
+       AND capacity <= 9007199254740992 AND capacity + amount > capacity
+       AND (leak_rate BETWEEN 1e-12 AND 9007199254740992 OR leak_rate = 0 AND capacity > 0 OR leak_rate < 0 AND begins IS NOT NULL) THEN
+        UPDATE "brim_format"."buckets" AS t SET
+            -- filled(t, amount, capacity, leak_rate, false, c.seen):
+            level = CASE WHEN t.leak_rate < 0::float8
+     THEN CASE WHEN c.seen <= t.atime OR round(date_part('epoch'::text, GREATEST(c.seen, t.atime)) * 1e6::float8) < -t.leak_rate THEN t.level ELSE 0::float8 END
+     ELSE GREATEST(0::float8, t.level - t.leak_rate * (
+    round(date_part('epoch'::text, GREATEST(c.seen, t.atime) - t.atime) * 1e6::float8) / 1e6::float8)) END + amount,
+    pre = CASE WHEN false THEN CASE WHEN t.leak_rate < 0::float8
+     THEN CASE WHEN c.seen <= t.atime OR round(date_part('epoch'::text, GREATEST(c.seen, t.atime)) * 1e6::float8) < -t.leak_rate THEN t.level ELSE 0::float8 END
+     ELSE GREATEST(0::float8, t.level - t.leak_rate * (
+    round(date_part('epoch'::text, GREATEST(c.seen, t.atime) - t.atime) * 1e6::float8) / 1e6::float8)) END END,
+    atime = CASE WHEN t.atime < c.seen AND t.level < leak_rate * 1e9::float8 THEN c.seen
+     WHEN t.level > 0::float8 AND t.leak_rate = leak_rate AND leak_rate > 0::float8 AND CASE WHEN t.leak_rate < 0::float8
+     THEN CASE WHEN c.seen <= t.atime OR round(date_part('epoch'::text, GREATEST(c.seen, t.atime)) * 1e6::float8) < -t.leak_rate THEN t.level ELSE 0::float8 END
+     ELSE GREATEST(0::float8, t.level - t.leak_rate * (
+    round(date_part('epoch'::text, GREATEST(c.seen, t.atime) - t.atime) * 1e6::float8) / 1e6::float8)) END = t.level THEN t.atime
+     ELSE GREATEST(c.seen, t.atime) END,
+    capacity = capacity,
+    leak_rate = leak_rate
+        FROM (SELECT COALESCE(clock, clock_timestamp()) AS seen OFFSET 0) AS c
+        WHERE t.key = key AND CASE WHEN
+            -- intact(t):
+            t.level >= 0::float8 AND t.level <= 8.112963841460668e31::float8
+AND t.held >= 0::float8 AND t.held <= 8.112963841460668e31::float8
+AND t.capacity >= 0::float8 AND t.capacity <= 9007199254740992::float8
+AND (t.leak_rate >= 1e-12::float8 AND t.leak_rate <= 9007199254740992::float8
+     OR t.leak_rate <= -1e9::float8 AND t.leak_rate >= -9007199254740992::float8
+        AND trunc(t.leak_rate) = t.leak_rate
+     OR t.leak_rate = 0::float8 AND (t.capacity > 0::float8 OR t.level = 0::float8 AND t.held = 0::float8))
+AND t.atime >= '0001-01-01 00:00:00+00'::timestamptz AND t.atime <= '9999-12-31 23:59:59.999999+00'::timestamptz
+AND (t.blocked_until IS NULL OR t.blocked_until >= '0001-01-01 00:00:00+00'::timestamptz
+                                    AND t.blocked_until <= '2255-06-05 23:47:34.740992+00'::timestamptz)
+            THEN
+            -- usable(t, c.seen, interval '5 minutes', amount):
+            (t.blocked_until IS NULL OR t.blocked_until <= GREATEST(c.seen, t.atime))
+AND t.atime <= c.seen + interval '5 minutes'::interval
+AND (amount * 4.503599627370496e15::float8 >= t.level OR amount = 0::float8)
+            AND
+            -- fits(t, c.seen, amount, capacity):
+            (t.level + t.held + amount <= capacity
+ OR CASE WHEN t.leak_rate < 0::float8
+     THEN CASE WHEN c.seen <= t.atime OR round(date_part('epoch'::text, GREATEST(c.seen, t.atime)) * 1e6::float8) < -t.leak_rate THEN t.level ELSE 0::float8 END
+     ELSE GREATEST(0::float8, t.level - t.leak_rate * (
+    round(date_part('epoch'::text, GREATEST(c.seen, t.atime) - t.atime) * 1e6::float8) / 1e6::float8)) END + t.held + amount <= capacity)
+            AND
+            -- in_period(GREATEST(c.seen, t.atime), leak_rate, begins):
+            (leak_rate >= 0::float8 OR round(date_part('epoch'::text, GREATEST(c.seen, t.atime)) * 1e6::float8) >= begins AND round(date_part('epoch'::text, GREATEST(c.seen, t.atime)) * 1e6::float8) < -leak_rate)
+            END
+        RETURNING true, t.level, GREATEST(0, capacity - t.level - t.held), interval '0', t.held, GREATEST(t.atime, c.seen),
+            t.level + t.held >= capacity, 0, 0
+        INTO accepted, level, remaining, retry_after, held, at, filled, spilled, drained;
+        IF FOUND THEN
             RETURN;
         END IF;
-        level :=
-            -- leaked(b, at):
-            CASE WHEN b.leak_rate < 0::float8
-     THEN CASE WHEN at <= b.atime OR round(date_part('epoch'::text, GREATEST(at, b.atime)) * 1e6::float8) < -b.leak_rate THEN b.level ELSE 0::float8 END
-     ELSE GREATEST(0::float8, b.level - b.leak_rate * (
-    round(date_part('epoch'::text, GREATEST(at, b.atime) - b.atime) * 1e6::float8) / 1e6::float8)) END;
-        accepted := true; filled := false; spilled := 0; drained := 0; retry_after := 0 * us;
-        IF as_written THEN
-            capacity := b.capacity;
-            leak_rate := b.leak_rate;
-        END IF;
-        blocked := COALESCE(b.blocked_until > at, false);
+    END IF;
 
-        IF op = 'block' THEN
-            trial := round(date_part('epoch', duration) * 1e6);
-            until := CASE WHEN trial < 4611686018427387 THEN LEAST(at + trial * us, forever) ELSE forever END; -- store.Never
-            IF until = epoch THEN
-                until := epoch + us;
+    DECLARE
+        epoch   CONSTANT timestamptz := '1970-01-01 00:00:00+00';
+        forever CONSTANT timestamptz := '2255-06-05 23:47:34.740992+00'; -- store.MaxTime
+        us      CONSTANT interval := '1 microsecond'; -- times a number: a sum with days would depend on the time zone
+        fills   CONSTANT bool := op IN ('try_fillup', 'fillup', 'able_to_accept', 'drain');
+        b       "brim_format"."buckets"%ROWTYPE;
+        as_written CONSTANT bool := capacity = 0 AND leak_rate = 0;
+        present bool;
+        locked  bool := false;
+        writes  bool;   -- the row differs from the stored one
+        goes    bool;   -- the sum is the level from now on
+        changes bool;   -- another leak rate than the one last written
+        blocked bool;
+        room    bool;
+        seen    timestamptz; -- the clock
+        sum     float8;      -- the level after the amount, or at a trial
+        rate    float8;      -- at which a refused amount waits
+        lo      float8;      -- microseconds after the bucket's time: too early for the amount
+        hi      float8;      -- likewise: late enough
+        trial   float8;      -- likewise: tried next
+        step    float8 := 1;
+        until   timestamptz;
+    BEGIN
+        -- The words are those of package store, validate.go.
+        IF key IS NULL OR octet_length(key) NOT BETWEEN 1 AND 512 THEN
+            RAISE EXCEPTION USING ERRCODE = '22023', MESSAGE = 'brim: invalid key: ' || CASE WHEN octet_length(key) > 512
+                THEN format('the key has %s bytes; a key has 1 to 512 bytes', octet_length(key))
+                ELSE 'the key is empty; a key has 1 to 512 bytes' END;
+        ELSIF as_written THEN
+            IF fills AND op <> 'drain' THEN
+                RAISE EXCEPTION USING ERRCODE = '22023', MESSAGE = 'brim: invalid limit: the limit is not set; to let nobody in, use Nobody';
             END IF;
-            IF until > at AND (b.blocked_until IS NULL OR until > b.blocked_until) THEN
-                b.blocked_until := until;
-                IF b.capacity = 0 AND b.leak_rate = 0 THEN
-                    b.capacity := capacity;
-                    b.leak_rate := leak_rate;
+        ELSIF (capacity BETWEEN 0 AND 9007199254740992) IS NOT TRUE THEN
+            RAISE EXCEPTION USING ERRCODE = '22023',
+                MESSAGE = format('brim: invalid limit: capacity is %s; it must be from 0 to 2^53',
+                    COALESCE(capacity::text, 'null'));
+        ELSIF (leak_rate = 0 OR leak_rate BETWEEN 1e-12 AND 9007199254740992
+               OR leak_rate < 0 AND begins IS NOT NULL) IS NOT TRUE THEN
+            RAISE EXCEPTION USING ERRCODE = '22023',
+                MESSAGE = format('brim: invalid limit: leak rate is %s per second; it must be 0, or from 1e-12 to 2^53',
+                    COALESCE(leak_rate::text, 'null'));
+        END IF;
+        IF fills AND (amount BETWEEN 0 AND 9007199254740992) IS NOT TRUE THEN
+            RAISE EXCEPTION USING ERRCODE = '22023',
+                MESSAGE = format('brim: invalid amount: the amount is %s; it must be a number from 0 to 2^53',
+                    COALESCE(amount::text, 'null'));
+        ELSIF fills AND amount > 0 AND capacity + amount = capacity THEN
+            RAISE EXCEPTION USING ERRCODE = '22023',
+                MESSAGE = format('brim: invalid amount: the amount %s is lost in the rounding of capacity %s; count in larger units',
+                    amount, capacity);
+        ELSIF op = 'block' AND (duration >= us) IS NOT TRUE THEN
+            RAISE EXCEPTION USING ERRCODE = '22023',
+                MESSAGE = format('brim: invalid limit: the block lasts %s; it must last a microsecond or longer',
+                    COALESCE(duration::text, 'null'));
+        END IF;
+
+        LOOP
+            IF locked THEN
+                SELECT t.* INTO b FROM "brim_format"."buckets" AS t WHERE t.key = key FOR NO KEY UPDATE;
+            ELSE
+                SELECT t.* INTO b FROM "brim_format"."buckets" AS t WHERE t.key = key;
+            END IF;
+            present := FOUND;
+            seen := COALESCE(clock, clock_timestamp());
+            writes := false; goes := false;
+            IF NOT present THEN
+                b.level := 0; b.held := 0; b.capacity := 0; b.leak_rate := 0; b.atime := seen; b.blocked_until := NULL;
+            ELSIF NOT (
+                -- intact(b):
+                b.level >= 0::float8 AND b.level <= 8.112963841460668e31::float8
+                AND b.held >= 0::float8 AND b.held <= 8.112963841460668e31::float8
+                AND b.capacity >= 0::float8 AND b.capacity <= 9007199254740992::float8
+                AND (b.leak_rate >= 1e-12::float8 AND b.leak_rate <= 9007199254740992::float8
+                     OR b.leak_rate <= -1e9::float8 AND b.leak_rate >= -9007199254740992::float8
+                        AND trunc(b.leak_rate) = b.leak_rate
+                     OR b.leak_rate = 0::float8 AND (b.capacity > 0::float8 OR b.level = 0::float8 AND b.held = 0::float8))
+                AND b.atime >= '0001-01-01 00:00:00+00'::timestamptz AND b.atime <= '9999-12-31 23:59:59.999999+00'::timestamptz
+                AND (b.blocked_until IS NULL OR b.blocked_until >= '0001-01-01 00:00:00+00'::timestamptz
+                                                    AND b.blocked_until <= '2255-06-05 23:47:34.740992+00'::timestamptz)
+            ) THEN
+                RAISE EXCEPTION USING ERRCODE = 'data_corrupted',
+                    MESSAGE = 'brim: stored data is damaged: no call writes such a row',
+                    HINT = 'Delete the row to make the bucket empty and usable again.';
+            END IF;
+            IF b.blocked_until = epoch THEN
+                b.blocked_until := NULL;
+            END IF;
+
+            -- Record.unskew: a time far ahead of the clock is not believed.
+            IF b.atime - seen > interval '5 minutes' THEN
+                IF b.blocked_until > seen AND b.blocked_until < forever THEN
+                    b.blocked_until := seen + GREATEST(0::float8, round(date_part('epoch', b.blocked_until - b.atime) * 1e6::float8)) * us;
+                    IF b.blocked_until = epoch THEN
+                        b.blocked_until := epoch + us;
+                    END IF;
                 END IF;
+                b.atime := seen;
                 writes := true;
             END IF;
-        ELSIF op = 'unblock' THEN
-            writes := writes OR b.blocked_until IS NOT NULL; -- also of a block that is over: the clock may step back
-            b.blocked_until := NULL;
-        ELSIF op = 'state' OR amount = 0 OR op = 'drain' AND capacity = 0 AND leak_rate = 0 THEN
-            writes := false;
-        ELSIF op = 'drain' THEN
-            sum := GREATEST(0, level - amount);
-            drained := level - sum;
-            goes := level > 0;
-        ELSE
-            changes := b.leak_rate <> leak_rate AND (b.capacity > 0 OR b.leak_rate <> 0);
-            sum := level + amount;
-            room := level + b.held + amount <= capacity;
-            IF sum = level THEN -- an amount never goes in for nothing: the sum is the next double
-                sum := level + level * 1.1102230246251568e-16; -- 2^-53 + 2^-105
-                room := room AND sum + b.held <= capacity;
+            at := GREATEST(seen, b.atime);
+            IF op <> 'state' AND NOT as_written AND NOT
+                -- in_period(at, leak_rate, begins):
+                (leak_rate >= 0::float8 OR round(date_part('epoch'::text, at) * 1e6::float8) >= begins AND round(date_part('epoch'::text, at) * 1e6::float8) < -leak_rate)
+            THEN
+                outside := at;
+                RETURN;
             END IF;
-            accepted := room AND NOT blocked;
-            IF op = 'fillup' AND NOT room THEN
-                sum := GREATEST(level, capacity - b.held);
-                spilled := GREATEST(0, level + amount - sum);
+            level :=
+                -- leaked(b, at):
+                CASE WHEN b.leak_rate < 0::float8
+         THEN CASE WHEN at <= b.atime OR round(date_part('epoch'::text, GREATEST(at, b.atime)) * 1e6::float8) < -b.leak_rate THEN b.level ELSE 0::float8 END
+         ELSE GREATEST(0::float8, b.level - b.leak_rate * (
+        round(date_part('epoch'::text, GREATEST(at, b.atime) - b.atime) * 1e6::float8) / 1e6::float8)) END;
+            accepted := true; filled := false; spilled := 0; drained := 0; retry_after := 0 * us;
+            IF as_written THEN
+                capacity := b.capacity;
+                leak_rate := b.leak_rate;
             END IF;
-            goes := (accepted OR op = 'fillup') AND op <> 'able_to_accept';
-            filled := goes AND (NOT room OR sum + b.held >= capacity);
-            writes := writes AND op <> 'able_to_accept';
-            IF NOT (accepted OR op = 'fillup' OR blocked) AND changes AND amount <= capacity THEN
-                -- A refusal under another rate ends the time at the rate last written.
-                b.level := level; b.atime := at; b.capacity := capacity; b.leak_rate := leak_rate;
-                writes := op = 'try_fillup';
+            blocked := COALESCE(b.blocked_until > at, false);
+
+            IF op = 'block' THEN
+                trial := round(date_part('epoch', duration) * 1e6);
+                until := CASE WHEN trial < 4611686018427387 THEN LEAST(at + trial * us, forever) ELSE forever END; -- store.Never
+                IF until = epoch THEN
+                    until := epoch + us;
+                END IF;
+                IF until > at AND (b.blocked_until IS NULL OR until > b.blocked_until) THEN
+                    b.blocked_until := until;
+                    IF b.capacity = 0 AND b.leak_rate = 0 THEN
+                        b.capacity := capacity;
+                        b.leak_rate := leak_rate;
+                    END IF;
+                    writes := true;
+                END IF;
+            ELSIF op = 'unblock' THEN
+                writes := writes OR b.blocked_until IS NOT NULL; -- also of a block that is over: the clock may step back
+                b.blocked_until := NULL;
+            ELSIF op = 'state' OR amount = 0 OR op = 'drain' AND capacity = 0 AND leak_rate = 0 THEN
+                writes := false;
+            ELSIF op = 'drain' THEN
+                sum := GREATEST(0, level - amount);
+                drained := level - sum;
+                goes := level > 0;
+            ELSE
+                changes := b.leak_rate <> leak_rate AND (b.capacity > 0 OR b.leak_rate <> 0);
+                sum := level + amount;
+                room := level + b.held + amount <= capacity;
+                IF sum = level THEN -- an amount never goes in for nothing: the sum is the next double
+                    sum := level + level * 1.1102230246251568e-16; -- 2^-53 + 2^-105
+                    room := room AND sum + b.held <= capacity;
+                END IF;
+                accepted := room AND NOT blocked;
+                IF op = 'fillup' AND NOT room THEN
+                    sum := GREATEST(level, capacity - b.held);
+                    spilled := GREATEST(0, level + amount - sum);
+                END IF;
+                goes := (accepted OR op = 'fillup') AND op <> 'able_to_accept';
+                filled := goes AND (NOT room OR sum + b.held >= capacity);
+                writes := writes AND op <> 'able_to_accept';
+                IF NOT (accepted OR op = 'fillup' OR blocked) AND changes AND amount <= capacity THEN
+                    -- A refusal under another rate ends the time at the rate last written.
+                    b.level := level; b.atime := at; b.capacity := capacity; b.leak_rate := leak_rate;
+                    writes := op = 'try_fillup';
+                END IF;
             END IF;
-        END IF;
-        IF goes THEN
-            b.atime :=
-                -- time_to_store(b, leak_rate, seen, level):
-                CASE WHEN b.atime < seen AND b.level < leak_rate * 1e9::float8 THEN seen
-     WHEN b.level > 0::float8 AND b.leak_rate = leak_rate AND leak_rate > 0::float8 AND level = b.level THEN b.atime
-     ELSE GREATEST(seen, b.atime) END;
-            level := sum; b.level := sum; b.capacity := capacity; b.leak_rate := leak_rate;
-            writes := true;
+            IF goes THEN
+                b.atime :=
+                    -- time_to_store(b, leak_rate, seen, level):
+                    CASE WHEN b.atime < seen AND b.level < leak_rate * 1e9::float8 THEN seen
+         WHEN b.level > 0::float8 AND b.leak_rate = leak_rate AND leak_rate > 0::float8 AND level = b.level THEN b.atime
+         ELSE GREATEST(seen, b.atime) END;
+                level := sum; b.level := sum; b.capacity := capacity; b.leak_rate := leak_rate;
+                writes := true;
+            END IF;
+
+            EXIT WHEN NOT writes;
+            IF NOT present THEN
+                INSERT INTO "brim_format"."buckets" (level, atime, pre, held, capacity, leak_rate, blocked_until, key)
+                VALUES (b.level, b.atime, -1, 0, b.capacity, b.leak_rate, b.blocked_until, key)
+                ON CONFLICT DO NOTHING;
+                EXIT WHEN FOUND;
+            ELSIF locked THEN
+                UPDATE "brim_format"."buckets" AS t SET level = b.level, atime = b.atime, pre = NULL, capacity = b.capacity,
+                    leak_rate = b.leak_rate, blocked_until = b.blocked_until
+                WHERE t.key = key;
+                EXIT;
+            END IF;
+            locked := true;
+        END LOOP;
+
+        held := b.held;
+        blocked := COALESCE(b.blocked_until > at, false);
+        blocked_until := CASE WHEN blocked THEN b.blocked_until END;
+        remaining := CASE WHEN blocked THEN 0 ELSE GREATEST(0, capacity - level - held) END;
+        IF accepted THEN
+            RETURN;
         END IF;
 
-        EXIT WHEN NOT writes;
-        IF NOT present THEN
-            INSERT INTO "brim_format"."buckets" (level, atime, pre, held, capacity, leak_rate, blocked_until, key)
-            VALUES (b.level, b.atime, -1, 0, b.capacity, b.leak_rate, b.blocked_until, key)
-            ON CONFLICT DO NOTHING;
-            EXIT WHEN FOUND;
-        ELSIF locked THEN
-            UPDATE "brim_format"."buckets" AS t SET level = b.level, atime = b.atime, pre = NULL, capacity = b.capacity,
-                leak_rate = b.leak_rate, blocked_until = b.blocked_until
-            WHERE t.key = key;
-            EXIT;
+        -- Record.wait: the first microsecond at which the rule lets the amount in. A division tells where to
+        -- begin; rounding can make it wrong, so the rule decides.
+        rate := CASE WHEN blocked AND (b.capacity > 0 OR b.leak_rate <> 0) THEN b.leak_rate ELSE leak_rate END;
+        trial := round(date_part('epoch', at - b.atime) * 1e6);
+        LOOP
+            sum := CASE WHEN trial = 0 THEN b.level
+                        WHEN rate < 0 THEN CASE WHEN round(date_part('epoch', b.atime) * 1e6) + trial < -rate THEN b.level ELSE 0 END
+                        ELSE GREATEST(0, b.level - rate * (trial / 1e6)) END;
+            IF sum + b.held + amount <= capacity
+               AND (sum + amount <> sum OR sum + sum * 1.1102230246251568e-16 + b.held <= capacity) THEN
+                hi := trial;
+                EXIT WHEN lo IS NULL; -- the block alone keeps it out
+            ELSIF b.held + amount > capacity OR rate = 0 THEN
+                EXIT;
+            ELSE
+                lo := trial;
+            END IF;
+            EXIT WHEN hi - lo = 1;
+            IF hi IS NOT NULL THEN
+                trial := GREATEST(hi - step, lo + floor((hi - lo) / 2));
+                step := step * 2;
+            ELSIF step = 1 AND rate < 0 THEN
+                trial := -rate - round(date_part('epoch', b.atime) * 1e6);
+            ELSIF step = 1 THEN
+                -- A smaller sum could underflow, which is an error here.
+                trial := GREATEST(lo + 1, ceil(GREATEST(b.level + b.held + amount - capacity, 1e-280) / rate * 1e6));
+                step := 2;
+            ELSE
+                trial := lo + step;
+                step := step * 2;
+            END IF;
+            EXIT WHEN trial > 18014398509481984;
+        END LOOP;
+        trial := CASE WHEN lo IS NULL THEN 0 * hi ELSE hi + round(date_part('epoch', b.atime - seen) * 1e6) END;
+        IF blocked AND hi IS NOT NULL THEN
+            trial := GREATEST(trial, round(date_part('epoch', b.blocked_until - seen) * 1e6));
         END IF;
-        locked := true;
-    END LOOP;
-
-    held := b.held;
-    blocked := COALESCE(b.blocked_until > at, false);
-    blocked_until := CASE WHEN blocked THEN b.blocked_until END;
-    remaining := CASE WHEN blocked THEN 0 ELSE GREATEST(0, capacity - level - held) END;
-    IF accepted THEN
-        RETURN;
-    END IF;
-
-    -- Record.wait: the first microsecond at which the rule lets the amount in. A division tells where to
-    -- begin; rounding can make it wrong, so the rule decides.
-    rate := CASE WHEN blocked AND (b.capacity > 0 OR b.leak_rate <> 0) THEN b.leak_rate ELSE leak_rate END;
-    trial := round(date_part('epoch', at - b.atime) * 1e6);
-    LOOP
-        sum := CASE WHEN trial = 0 THEN b.level
-                    WHEN rate < 0 THEN CASE WHEN round(date_part('epoch', b.atime) * 1e6) + trial < -rate THEN b.level ELSE 0 END
-                    ELSE GREATEST(0, b.level - rate * (trial / 1e6)) END;
-        IF sum + b.held + amount <= capacity
-           AND (sum + amount <> sum OR sum + sum * 1.1102230246251568e-16 + b.held <= capacity) THEN
-            hi := trial;
-            EXIT WHEN lo IS NULL; -- the block alone keeps it out
-        ELSIF b.held + amount > capacity OR rate = 0 THEN
-            EXIT;
-        ELSE
-            lo := trial;
-        END IF;
-        EXIT WHEN hi - lo = 1;
-        IF hi IS NOT NULL THEN
-            trial := GREATEST(hi - step, lo + floor((hi - lo) / 2));
-            step := step * 2;
-        ELSIF step = 1 AND rate < 0 THEN
-            trial := -rate - round(date_part('epoch', b.atime) * 1e6);
-        ELSIF step = 1 THEN
-            -- A smaller sum could underflow, which is an error here.
-            trial := GREATEST(lo + 1, ceil(GREATEST(b.level + b.held + amount - capacity, 1e-280) / rate * 1e6));
-            step := 2;
-        ELSE
-            trial := lo + step;
-            step := step * 2;
-        END IF;
-        EXIT WHEN trial > 18014398509481984;
-    END LOOP;
-    trial := CASE WHEN lo IS NULL THEN 0 * hi ELSE hi + round(date_part('epoch', b.atime - seen) * 1e6) END;
-    IF blocked AND hi IS NOT NULL THEN
-        trial := GREATEST(trial, round(date_part('epoch', b.blocked_until - seen) * 1e6));
-    END IF;
-    retry_after := CASE WHEN trial < LEAST(9007199254740992 - round(date_part('epoch', seen) * 1e6), 4611686018427387) THEN trial * us END;
+        retry_after := CASE WHEN trial < LEAST(9007199254740992 - round(date_part('epoch', seen) * 1e6), 4611686018427387) THEN trial * us END;
+    END;
 END
 $brim$;
 
@@ -638,7 +708,8 @@ BEGIN
         IF strpos(m[3], '@') = 0 AND (period[1] IN ('hour', 'day', 'week', 'month', 'year')) IS NOT TRUE THEN
             zone := NULL;
             m := regexp_match(m[3], '^((' || number || '?(ns|us|µs|μs|ms|s|m|h|d|w))+)$');
-            fault := CASE WHEN m IS NULL THEN 'it has no period: write a number and a unit, like 90s, 15m, 24h or 30d' END;
+            fault := CASE WHEN m IS NULL
+                THEN 'it has no period: write a number and a unit, like 90s, 15m, 24h or 30d' END;
             IF fault IS NULL THEN
                 FOR m IN SELECT regexp_matches(CASE WHEN m[1] ~ '^[^0-9.]' THEN '1' ELSE '' END || m[1],
                                                '([0-9]*)[.]?([0-9]*)(ns|us|µs|μs|ms|s|m|h|d|w)', 'g') LOOP
@@ -792,7 +863,8 @@ BEGIN
         EXIT WHEN d.outside IS NULL;
         time := d.outside;
     END LOOP;
-    accepted := d.accepted; level := d.level; remaining := d.remaining; retry_after := d.retry_after; blocked_until := d.blocked_until;
+    accepted := d.accepted; level := d.level; remaining := d.remaining;
+    retry_after := d.retry_after; blocked_until := d.blocked_until;
 END
 $brim$;
 
@@ -805,7 +877,8 @@ CREATE OR REPLACE FUNCTION "brim_format"."try_fillup"(
 DECLARE
     d record := "brim_format"."decide"(key, 'try_fillup', amount, capacity, leak_rate, NULL, NULL, NULL);
 BEGIN
-    accepted := d.accepted; level := d.level; remaining := d.remaining; retry_after := d.retry_after; blocked_until := d.blocked_until;
+    accepted := d.accepted; level := d.level; remaining := d.remaining;
+    retry_after := d.retry_after; blocked_until := d.blocked_until;
 END
 $brim$;
 CREATE OR REPLACE FUNCTION "brim_format"."try_fillup"(
@@ -816,7 +889,8 @@ CREATE OR REPLACE FUNCTION "brim_format"."try_fillup"(
 DECLARE
     d record := "brim_format"."apply_limit"(key, 'try_fillup', amount, "limit", NULL);
 BEGIN
-    accepted := d.accepted; level := d.level; remaining := d.remaining; retry_after := d.retry_after; blocked_until := d.blocked_until;
+    accepted := d.accepted; level := d.level; remaining := d.remaining;
+    retry_after := d.retry_after; blocked_until := d.blocked_until;
 END
 $brim$;
 
@@ -830,7 +904,8 @@ CREATE OR REPLACE FUNCTION "brim_format"."fillup"(
 DECLARE
     d record := "brim_format"."decide"(key, 'fillup', amount, capacity, leak_rate, NULL, NULL, NULL);
 BEGIN
-    accepted := d.accepted; level := d.level; remaining := d.remaining; retry_after := d.retry_after; blocked_until := d.blocked_until;
+    accepted := d.accepted; level := d.level; remaining := d.remaining;
+    retry_after := d.retry_after; blocked_until := d.blocked_until;
 END
 $brim$;
 CREATE OR REPLACE FUNCTION "brim_format"."fillup"(
@@ -841,7 +916,8 @@ CREATE OR REPLACE FUNCTION "brim_format"."fillup"(
 DECLARE
     d record := "brim_format"."apply_limit"(key, 'fillup', amount, "limit", NULL);
 BEGIN
-    accepted := d.accepted; level := d.level; remaining := d.remaining; retry_after := d.retry_after; blocked_until := d.blocked_until;
+    accepted := d.accepted; level := d.level; remaining := d.remaining;
+    retry_after := d.retry_after; blocked_until := d.blocked_until;
 END
 $brim$;
 
@@ -854,7 +930,8 @@ CREATE OR REPLACE FUNCTION "brim_format"."able_to_accept"(
 DECLARE
     d record := "brim_format"."decide"(key, 'able_to_accept', amount, capacity, leak_rate, NULL, NULL, NULL);
 BEGIN
-    accepted := d.accepted; level := d.level; remaining := d.remaining; retry_after := d.retry_after; blocked_until := d.blocked_until;
+    accepted := d.accepted; level := d.level; remaining := d.remaining;
+    retry_after := d.retry_after; blocked_until := d.blocked_until;
 END
 $brim$;
 CREATE OR REPLACE FUNCTION "brim_format"."able_to_accept"(
@@ -865,7 +942,8 @@ CREATE OR REPLACE FUNCTION "brim_format"."able_to_accept"(
 DECLARE
     d record := "brim_format"."apply_limit"(key, 'able_to_accept', amount, "limit", NULL);
 BEGIN
-    accepted := d.accepted; level := d.level; remaining := d.remaining; retry_after := d.retry_after; blocked_until := d.blocked_until;
+    accepted := d.accepted; level := d.level; remaining := d.remaining;
+    retry_after := d.retry_after; blocked_until := d.blocked_until;
 END
 $brim$;
 
@@ -878,7 +956,8 @@ CREATE OR REPLACE FUNCTION "brim_format"."drain"(
 DECLARE
     d record := "brim_format"."decide"(key, 'drain', amount, capacity, leak_rate, NULL, NULL, NULL);
 BEGIN
-    accepted := d.accepted; level := d.level; remaining := d.remaining; retry_after := d.retry_after; blocked_until := d.blocked_until;
+    accepted := d.accepted; level := d.level; remaining := d.remaining;
+    retry_after := d.retry_after; blocked_until := d.blocked_until;
 END
 $brim$;
 CREATE OR REPLACE FUNCTION "brim_format"."drain"(
@@ -889,7 +968,8 @@ CREATE OR REPLACE FUNCTION "brim_format"."drain"(
 DECLARE
     d record := "brim_format"."apply_limit"(key, 'drain', amount, "limit", NULL);
 BEGIN
-    accepted := d.accepted; level := d.level; remaining := d.remaining; retry_after := d.retry_after; blocked_until := d.blocked_until;
+    accepted := d.accepted; level := d.level; remaining := d.remaining;
+    retry_after := d.retry_after; blocked_until := d.blocked_until;
 END
 $brim$;
 
