@@ -584,10 +584,10 @@ AND (amount * 4.503599627370496e15::float8 >= t.level OR amount = 0::float8)
                 goes := (accepted OR op = 'fillup') AND op <> 'able_to_accept';
                 filled := goes AND (NOT room OR sum + b.held >= capacity);
                 writes := writes AND op <> 'able_to_accept';
-                IF NOT (accepted OR op = 'fillup' OR blocked) AND changes AND amount <= capacity THEN
+                IF op = 'try_fillup' AND NOT (accepted OR blocked) AND changes AND amount <= capacity THEN
                     -- A refusal under another rate ends the time at the rate last written.
                     b.level := level; b.atime := at; b.capacity := capacity; b.leak_rate := leak_rate;
-                    writes := op = 'try_fillup';
+                    writes := true;
                 END IF;
             END IF;
             IF goes THEN
@@ -619,13 +619,16 @@ AND (amount * 4.503599627370496e15::float8 >= t.level OR amount = 0::float8)
         blocked := COALESCE(b.blocked_until > at, false);
         blocked_until := CASE WHEN blocked THEN b.blocked_until END;
         remaining := CASE WHEN blocked THEN 0 ELSE GREATEST(0, capacity - level - held) END;
+        IF (b.capacity > 0 OR b.leak_rate <> 0) AND (level > 0 OR held > 0 OR blocked) THEN
+            leak_rate := b.leak_rate; -- at which the bucket leaks until the next write
+        END IF;
         IF accepted THEN
             RETURN;
         END IF;
 
         -- Record.wait: the first microsecond at which the rule lets the amount in. A division tells where to
         -- begin; rounding can make it wrong, so the rule decides.
-        rate := CASE WHEN blocked AND (b.capacity > 0 OR b.leak_rate <> 0) THEN b.leak_rate ELSE leak_rate END;
+        rate := CASE WHEN b.capacity > 0 OR b.leak_rate <> 0 THEN b.leak_rate ELSE leak_rate END;
         trial := round(date_part('epoch', at - b.atime) * 1e6);
         LOOP
             sum := CASE WHEN trial = 0 THEN b.level
@@ -645,7 +648,7 @@ AND (amount * 4.503599627370496e15::float8 >= t.level OR amount = 0::float8)
                 trial := GREATEST(hi - step, lo + floor((hi - lo) / 2));
                 step := step * 2;
             ELSIF step = 1 AND rate < 0 THEN
-                trial := -rate - round(date_part('epoch', b.atime) * 1e6);
+                trial := GREATEST(lo + 1, -rate - round(date_part('epoch', b.atime) * 1e6));
             ELSIF step = 1 THEN
                 -- A smaller sum could underflow, which is an error here.
                 trial := GREATEST(lo + 1, ceil(GREATEST(b.level + b.held + amount - capacity, 1e-280) / rate * 1e6));
