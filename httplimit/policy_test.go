@@ -338,7 +338,7 @@ func TestCountIfAnotherRate(t *testing.T) {
 		w := httptest.NewRecorder()
 		for range 6 {
 			w = httptest.NewRecorder()
-			h.ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
+			h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
 		}
 		if after := w.Header().Get("Retry-After"); w.Code != 429 || after != step.after {
 			t.Errorf("step %d: status %d, Retry-After %q; want 429, %q", i, w.Code, after, step.after)

@@ -93,8 +93,10 @@ func (n Names) Ledger() (tables []string) {
 
 // functions are the functions by which sessions share buckets. No name continues another one's with a low
 // line, so the functions of two tables never have one name.
-var functions = [...]string{"decide", "parse_limit", "period_start", "period_at", "apply_limit", "try_fillup", "fillup", "able_to_accept",
-	"drain", "state", "block", "unblock"}
+var functions = [...]string{
+	"decide", "parse_limit", "period_start", "period_at", "apply_limit", "try_fillup", "fillup", "able_to_accept",
+	"drain", "state", "block", "unblock",
+}
 
 // function returns the unquoted name of a function for the table: the name itself for the default
 // table, and else with the table's behind it, as in try_fillup_limits.
