@@ -16,3 +16,5 @@ var driver = drivertest.Driver{Name: "sqlite", Pragmas: func(busy, synchronous s
 func TestMain(m *testing.M) { drivertest.Main(m, driver) }
 
 func TestDriver(t *testing.T) { drivertest.Run(t, driver) }
+
+func BenchmarkDriver(b *testing.B) { drivertest.Bench(b, driver) }
