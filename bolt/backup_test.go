@@ -14,6 +14,7 @@ import (
 
 	"go.etcd.io/bbolt"
 
+	"github.com/brimgo/brim/internal/seed"
 	"github.com/brimgo/brim/store"
 )
 
@@ -89,13 +90,14 @@ func TestBackupUnderLoad(t *testing.T) {
 			}
 		})
 	}
-	fillMany(t, s, 0, 20_000)
+	many := seed.Attempts(6_000, 20_000)
+	fillMany(t, s, 0, many)
 	for range 2 {
 		var before [len(filled)]int64
 		for c := range filled {
 			before[c] = filled[c].Load()
 		}
-		fillMany(t, s, 0, 20_000)
+		fillMany(t, s, 0, many)
 		copied := openAt(t, backedUp(t, s.Backup), nil)
 		for c, least := range before {
 			states, err := copied.Read(t.Context(), store.Bucket{Key: fmt.Sprintf("a%d", c)}, store.Bucket{Key: fmt.Sprintf("z%d", c)})

@@ -64,7 +64,7 @@ func TestConformanceOverAnApplicationsDatabase(t *testing.T) {
 			return over(t, s.(joinedStore).db, clock)
 		},
 		Peer:       func(t *testing.T, s store.Store) store.Store { return over(t, s.(joinedStore).db, nil) },
-		Operations: seed.Attempts(1_000, 5_000), // TestConformance makes a full run
+		Operations: seed.Attempts(500, 5_000), // TestConformance makes a full run
 		Keys:       500,
 	})
 }

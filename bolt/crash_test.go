@@ -556,9 +556,10 @@ func (c *crash) check(dir string, im image) {
 	}
 }
 
-// TestCrash kills a store and cuts its power after every step that its files take, through checkpoints,
-// compactions and restarts. It also has a step fail, and then goes on. The store always has all words
-// of all records as they were after the last call that was answered, or after the one in flight.
+// TestCrash kills a store and cuts its power after every step that its files take, or with the race
+// detector after one in four, through checkpoints, compactions and restarts. It also has a step fail,
+// and then goes on. The store always has all words of all records as they were after the last call
+// that was answered, or after the one in flight.
 func TestCrash(t *testing.T) {
 	number, err := seed.New()
 	must(t, err)
@@ -596,11 +597,11 @@ func TestCrash(t *testing.T) {
 					}
 				}
 			}
-			history(0, 0, 1)
-			faults := seed.Attempts(100, 6000)
+			every, faults := 1, seed.Attempts(100, 6000)
 			if invariant.On { // which takes most of the time
-				faults /= 4
+				every, faults = 4, faults/8
 			}
+			history(0, 0, every)
 			for i := range faults {
 				history(uint64(1+i), 1+rand.New(rand.NewPCG(number, uint64(i))).IntN(steps), 40)
 			}

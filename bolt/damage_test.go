@@ -87,7 +87,7 @@ func TestFlippedBits(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	at := filepath.Join(t.TempDir(), "flipped.db")
 	refused, intact, alone := 0, 0, 0
-	flips := seed.Attempts(100, 1500)
+	flips := seed.Attempts(50, 1500)
 	for i := range flips {
 		flipped := bytes.Clone(sound)
 		offset := r.IntN(used)
@@ -204,7 +204,7 @@ func TestFlippedBitsUnverified(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	ctx := context.Background()
 	found := 0
-	flips := seed.Attempts(30, 200)
+	flips := seed.Attempts(15, 200)
 	for range flips {
 		flipped := bytes.Clone(sound)
 		// Only records are damaged: a wrong page number could make bbolt loop for ever, which is

@@ -414,7 +414,7 @@ func TestEveryBit(t *testing.T) {
 					damaging = nil
 				}
 			}
-			attempts := seed.Attempts(300, 20_000)
+			attempts := seed.Attempts(150, 20_000)
 			if all {
 				attempts = bits
 			}

@@ -19,7 +19,7 @@ func TestPruneLetsOthersIn(t *testing.T) {
 	clock := newTestClock()
 	s := openTemp(t, &Options{Clock: clock.Now})
 	ctx := context.Background()
-	const buckets = 25_000
+	const buckets = 12_000
 	var txns []store.Txn
 	for i := range buckets {
 		limit := store.Limit{Capacity: 10, LeakRate: 1}

@@ -35,6 +35,7 @@ func ownTable(t *testing.T, o Options) (s *Store, pool *pgxpool.Pool, schema str
 // answer that package store gives to one caller after the other, and the row must be the one that
 // store leaves: all columns, also those of the limit, which the calls change.
 func TestTriesAnswerAsStore(t *testing.T) {
+	t.Parallel()
 	clock := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	s, pool, schema := ownTable(t, Options{Clock: func() time.Time { return clock }})
 	limit := store.Limit{Capacity: 10, LeakRate: 1}

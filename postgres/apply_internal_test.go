@@ -10,6 +10,7 @@ import (
 // TestRefusedAmongAccepted decides a refused transaction together with one that goes in and has a
 // key in common with it.
 func TestRefusedAmongAccepted(t *testing.T) {
+	t.Parallel()
 	limit := store.Limit{Capacity: 10}
 	fits := store.Txn{{Bucket: limit.For("a"), Amount: 2}}
 	refused := store.Txn{{Bucket: limit.For("a"), Amount: 1}, {Bucket: limit.For("full"), Amount: 1}}

@@ -35,6 +35,7 @@ func openSession(t *testing.T, url string, statements ...string) *pgx.Conn {
 // TestCheckOfOpenTransactions lets strangers hold rows and transaction ids, finds them with and
 // without the right to see their statements, and runs the remedies.
 func TestCheckOfOpenTransactions(t *testing.T) {
+	t.Parallel()
 	server := pgtest.NewServer(t, "max_prepared_transactions = 5")
 	admin := server.Pool(t)
 	schema := migrateOn(t, admin)

@@ -69,6 +69,7 @@ func mend(t *testing.T, admin *pgxpool.Pool, pool func() *pgxpool.Pool, schema s
 
 // TestCheckFindsAndMends makes each fault of the tables, and runs the commands of the remedy.
 func TestCheckFindsAndMends(t *testing.T) {
+	t.Parallel()
 	admin := pgtest.Pool(t)
 	schema := migrated(t)
 	role := schema + "_role"
@@ -156,6 +157,7 @@ func TestCheckOfDeadRows(t *testing.T) {
 
 // TestCheckOfSettings checks sessions and servers with settings that lose fills.
 func TestCheckOfSettings(t *testing.T) {
+	t.Parallel()
 	server := pgtest.NewServer(t)
 	pool := server.Pool(t)
 	schema := migrateOn(t, pool)
@@ -313,6 +315,7 @@ func TestCheckFails(t *testing.T) {
 // TestCheckNoFalseAlarm checks a healthy server again and again, in two places at once, while
 // others fill buckets.
 func TestCheckNoFalseAlarm(t *testing.T) {
+	t.Parallel()
 	pool := pgtest.NewServer(t).Pool(t) // other tests have long transactions on the shared one
 	schema := migrateOn(t, pool)
 	s := over(t, pool, postgres.Options{Schema: schema})

@@ -68,7 +68,8 @@ func (h *harness) run(t *testing.T, o storetest.Options) {
 const quick = "synchronous_commit=off"
 
 func TestConformance(t *testing.T) {
-	some := storetest.Options{Operations: seed.Attempts(600, 20_000), Keys: 200}
+	t.Parallel()
+	some := storetest.Options{Operations: seed.Attempts(300, 20_000), Keys: 200}
 	hostile := pgtest.Hostile(t)
 	for _, c := range []struct {
 		name, settings string
@@ -76,7 +77,7 @@ func TestConformance(t *testing.T) {
 		parts          int
 		sql            bool
 	}{
-		{name: "defaults", settings: quick, o: storetest.Options{Operations: seed.Attempts(2_000, 1_000_000), Keys: seed.Attempts(1_000, 1_000_000)}},
+		{name: "defaults", settings: quick, o: storetest.Options{Operations: seed.Attempts(1_000, 1_000_000), Keys: seed.Attempts(1_000, 1_000_000)}},
 		// With another default isolation of the session, a decision must not come from an old
 		// snapshot, and must not fail. Whatever the isolation, the statements are the same, so
 		// operators and functions of others stand in their way here as well.

@@ -31,6 +31,7 @@ var damages = []string{
 // TestDamagedRow has every call refuse a row that no call can have written, and change nothing of it.
 // Buckets beside it are served.
 func TestDamagedRow(t *testing.T) {
+	t.Parallel()
 	pool := pgtest.Pool(t)
 	schema := migrated(t)
 	s := over(t, pool, postgres.Options{Schema: schema, PruneEvery: -1})

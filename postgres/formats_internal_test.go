@@ -37,6 +37,7 @@ var (
 // TestSchemasOfEarlierVersions reads buckets that earlier versions of brim have stored, after
 // migrations have brought their schema up to date.
 func TestSchemasOfEarlierVersions(t *testing.T) {
+	t.Parallel()
 	if *update {
 		writeFormat(t)
 	}

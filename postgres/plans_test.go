@@ -20,6 +20,7 @@ import (
 // The server is one of its own: while another test holds a snapshot, a scan reads every version of a
 // row.
 func TestPlansOutliveGrowth(t *testing.T) {
+	t.Parallel()
 	server := pgtest.NewServer(t)
 	const (
 		never   = "SELECT" // such a table looks larger than one that was analyzed while empty

@@ -21,6 +21,7 @@ import (
 // All answers must be equal, to the last bit: those of calls, of calls in transactions of pgx and of
 // database/sql, and of calls that share a statement.
 func TestSettingsChangeNoAnswer(t *testing.T) {
+	t.Parallel()
 	for _, mode := range pgtest.Modes {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()

@@ -26,6 +26,7 @@ func defaultNames(t *testing.T) pgname.Names {
 // TestFragmentsAgreeWithStore compares the fragments on a server with package store, bit for
 // bit, over random buckets.
 func TestFragmentsAgreeWithStore(t *testing.T) {
+	t.Parallel()
 	const n = 50_000
 	random := rand.New(rand.NewPCG(1, 2))
 	records := make([]store.Record, n)
@@ -105,6 +106,7 @@ func TestFragmentsAgreeWithStore(t *testing.T) {
 // TestIntactAgreesWithStore compares the fragment on a server with Record.Validate, over the bounds of all
 // columns.
 func TestIntactAgreesWithStore(t *testing.T) {
+	t.Parallel()
 	inf := math.Inf(1)
 	units := []float64{-inf, -1, -5e-324, 0, 5e-324, 1, 0x1p106, math.Nextafter(0x1p106, inf), 1e300, inf, math.NaN()}
 	capacities := []float64{-inf, -1, 0, 1, 1 << 53, math.Nextafter(1<<53, inf), inf, math.NaN()}

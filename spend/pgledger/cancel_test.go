@@ -16,6 +16,7 @@ import (
 // TestCancelWhileKilled cancels the requests of another process while it sends them, and after it
 // was killed. No money stays held, and no request has an effect afterwards.
 func TestCancelWhileKilled(t *testing.T) {
+	t.Parallel()
 	pool := pgtest.Pool(t)
 	schema := migrated(t)
 	b, err := spendload.Cancels(t.Context(), over(t, pool, &postgres.Options{Schema: schema}))

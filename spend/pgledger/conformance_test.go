@@ -108,10 +108,14 @@ func harnessOver(pool *pgxpool.Pool, schema string) spendtest.Harness {
 }
 
 func TestRandom(t *testing.T) {
+	t.Parallel()
 	spendtest.Random(t, harness(t, ""), seed.Attempts(120, 100_000))
 }
 
-func TestConformance(t *testing.T) { spendtest.Run(t, harness(t, "")) }
+func TestConformance(t *testing.T) {
+	t.Parallel()
+	spendtest.Run(t, harness(t, ""))
+}
 
 // TestSettingsChangeNoAnswer runs the random suite over connections whose settings change the text
 // of times, doubles and bytes, in all modes of the driver.

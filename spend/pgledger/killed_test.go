@@ -26,6 +26,7 @@ import (
 // of them several times in the middle of its decisions. No approval is lost or made twice, and the
 // account has exactly the rest left.
 func TestProcessesKilled(t *testing.T) {
+	t.Parallel()
 	const processes, lives = 3, 4
 	pool := pgtest.Pool(t)
 	schema := migrated(t)
@@ -102,7 +103,8 @@ const childEnv = "BRIM_PGLEDGER_TEST_CHILD"
 // startChild starts another process, and returns its output.
 func startChild(args string) (*exec.Cmd, io.Reader, error) {
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), childEnv+"="+args)
+	cmd.Env = append(os.Environ(), childEnv+"="+args,
+		"GORACE=atexit_sleep_ms=0") // the race detector would have each child sleep for a second
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
 	if err != nil {

@@ -22,6 +22,7 @@ import (
 // TestExactlyOnceOverCutConnections sends each request three times, over connections that are cut
 // at random. A caller without an answer sends again. Each request has one effect.
 func TestExactlyOnceOverCutConnections(t *testing.T) {
+	t.Parallel()
 	direct := pgtest.Pool(t)
 	schema := migrated(t)
 	var cuts atomic.Int64
@@ -105,6 +106,7 @@ func TestRaces(t *testing.T) {
 }
 
 func TestManyExpired(t *testing.T) {
+	t.Parallel()
 	h := harness(t, "")
 	spendload.Expired(t, func(clock func() time.Time) ledger.Ledger { return h.New(t, clock) })
 }

@@ -1,8 +1,8 @@
 package pgledger_test
 
 import (
-	"context"
 	"fmt"
+	"sync"
 	"testing"
 	"time"
 
@@ -60,18 +60,18 @@ func TestPagesOfOneDate(t *testing.T) {
 				for i := range half {
 					list = append(list, spend.Request{ID: fmt.Sprint("c", i), Account: "a", Amount: eur(1)})
 				}
-				for _, answer := range b.ChargeAll(t.Context(), list) {
-					if answer.Err != nil || !answer.Decision.Approved {
-						t.Fatal(answer)
-					}
-				}
+				mustCharge(t, b, list...)
 				now = start.Add(time.Hour)
-				for i := range half {
-					r := spend.Request{ID: fmt.Sprint("r", i), Account: "a", Amount: eur(1), Dated: start}
-					if d, err := b.Record(context.Background(), r); err != nil || !d.Approved {
-						t.Fatal(d, err)
-					}
+				var wg sync.WaitGroup
+				for i := range half { // all at the same time, so that they share transactions
+					wg.Go(func() {
+						r := spend.Request{ID: fmt.Sprint("r", i), Account: "a", Amount: eur(1), Dated: start}
+						if d, err := b.Record(t.Context(), r); err != nil || !d.Approved {
+							t.Error(d, err)
+						}
+					})
 				}
+				wg.Wait()
 			})
 			run(t, admin, "ANALYZE "+schema+".buckets_entries")
 			decline := func(amount int64, after time.Duration) {

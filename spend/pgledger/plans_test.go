@@ -23,6 +23,7 @@ import (
 // plans read. The server is one of its own: while another test holds a snapshot, a scan reads every
 // version of a row.
 func TestPlansOutliveGrowth(t *testing.T) {
+	t.Parallel()
 	server := pgtest.NewServer(t)
 	// A table that was never analyzed looks larger than one that was analyzed while empty.
 	t.Run("auto, never analyzed", func(t *testing.T) { growUnderPlans(t, server, "never", "auto", "SELECT") })

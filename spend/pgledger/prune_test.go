@@ -21,7 +21,7 @@ import (
 	"github.com/brimgo/brim/spend/ledger"
 )
 
-// TestPruneBesideCallers prunes 100 old entries and IDs of each of 250 accounts, or with
+// TestPruneBesideCallers prunes 100 old entries and IDs of each of 50 accounts, or with
 // BRIM_TORTURE=1 of each of 10,000, while callers decide on other accounts. None of their decisions
 // fails. The entries are in a plain table, or go with their partition. The log of the test has the
 // figures of docs/operations.md.
@@ -32,7 +32,7 @@ func TestPruneBesideCallers(t *testing.T) {
 
 func pruneBesideCallers(t *testing.T, byTime bool) {
 	const each = 100
-	accounts := seed.Attempts(250, 10_000)
+	accounts := seed.Attempts(50, 10_000)
 	pool := pgtest.Pool(t)
 	schema := migrated(t)
 	if byTime {
@@ -99,7 +99,7 @@ func pruneBesideCallers(t *testing.T, byTime bool) {
 		slices.Sort(took)
 		return fmt.Sprintf("%.0f decisions/s, p50 %v, p99 %v, at most %v", rate, took[len(took)/2], took[len(took)*99/100], took[len(took)-1])
 	}
-	before := decide(func(n int) bool { return n == 200 })
+	before := decide(func(n int) bool { return n == seed.Attempts(20, 200) })
 	from := query[string](t, pool, "SELECT pg_current_wal_insert_lsn()::text")
 	var ended atomic.Bool
 	var during string
@@ -135,6 +135,7 @@ func pruneBesideCallers(t *testing.T, byTime bool) {
 // locks no row. Then 100 accounts are due, and Prune writes to these alone. The server is one of
 // its own, whose counters and log have nothing else.
 func TestPruneWithNothingDue(t *testing.T) {
+	t.Parallel()
 	const due, piece = 100, 20_000
 	accounts := seed.Attempts(piece, 50*piece)
 	server := pgtest.NewServer(t)

@@ -25,6 +25,7 @@ func revision(n, most int64) spend.Budget {
 // decision goes by no older rules than those that were stored before it began, nor than those of an
 // earlier decision on the account.
 func TestRevisionsRace(t *testing.T) {
+	t.Parallel()
 	const revisions, processes, callers = 150, 3, 4
 	schema := migrated(t)
 	begins := func() *spend.Budgets {

@@ -20,6 +20,7 @@ import (
 // TestRights gives a role the rights that the comments of the migrations list, and no others. The
 // role must be able to do everything but to change the ledger's past.
 func TestRights(t *testing.T) {
+	t.Parallel()
 	owner := pgtest.Pool(t)
 	schema := migrated(t)
 	role := schema + "_app"

@@ -23,6 +23,7 @@ import (
 // standby, also if it was read. The waits of all commits are cancelled while the standby is away.
 // So each charge has an unknown outcome, and its retry finds a decision that only the primary has.
 func TestAnswersSurviveFailOver(t *testing.T) {
+	t.Parallel()
 	const charges, limit, before, callers = 2000, 1000, 100, 256
 	primary := pgtest.NewServer(t)
 	admin := pgtest.PoolAt(t, primary.URL()+"&synchronous_commit=local")

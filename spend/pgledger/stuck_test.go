@@ -98,16 +98,18 @@ func (c stranger) run(t *testing.T) (trouble string) {
 	})
 	l := over(t, pool, &postgres.Options{Schema: schema})
 	b := cardsAndTeams(t, l)
+	var before []spend.Request
 	for n := range strangersFree {
-		mustCharge(t, b, spend.Request{ID: fmt.Sprint("free", n), Account: fmt.Sprint("free", n), Amount: euros(1)})
+		before = append(before, spend.Request{ID: fmt.Sprint("free", n), Account: fmt.Sprint("free", n), Amount: euros(1)})
 	}
 	for n := range strangersHeld {
 		for i := range strangersOld {
 			if !c.missing {
-				mustCharge(t, b, spend.Request{ID: fmt.Sprintf("held%d-%d", n, i), Account: fmt.Sprint("held", n), Amount: euros(9)})
+				before = append(before, spend.Request{ID: fmt.Sprintf("held%d-%d", n, i), Account: fmt.Sprint("held", n), Amount: euros(9)})
 			}
 		}
 	}
+	mustCharge(t, b, before...)
 	calm := c.load(t, b, 300*time.Millisecond, false)
 
 	tx, err := admin.Begin(t.Context())
@@ -275,9 +277,12 @@ func cardsAndTeams(t *testing.T, l ledger.Ledger) *spend.Budgets {
 	return b
 }
 
-func mustCharge(t *testing.T, b *spend.Budgets, r spend.Request) {
+// mustCharge charges all requests in one call, which is much faster than one by one.
+func mustCharge(t *testing.T, b *spend.Budgets, all ...spend.Request) {
 	t.Helper()
-	if d, err := b.Charge(t.Context(), r); err != nil || !d.Approved {
-		t.Fatalf("%+v, %v", d, err)
+	for _, a := range b.ChargeAll(t.Context(), all) {
+		if a.Err != nil || !a.Decision.Approved {
+			t.Fatalf("%+v", a)
+		}
 	}
 }
