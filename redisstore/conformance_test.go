@@ -75,6 +75,7 @@ func usually(operations, keys int) storetest.Options {
 }
 
 func TestConformance(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name string
 		h    *harness
@@ -94,6 +95,9 @@ func TestConformance(t *testing.T) {
 		},
 		{name: "cluster", h: &harness{client: overCluster, braces: true}, o: usually(1_000, 300)},
 	} {
-		t.Run(c.name, func(t *testing.T) { c.h.run(t, c.o) })
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			c.h.run(t, c.o)
+		})
 	}
 }

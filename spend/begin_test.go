@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/brimgo/brim/internal/seed"
 	"github.com/brimgo/brim/spend"
 	"github.com/brimgo/brim/spend/internal/decide"
 	tally "github.com/brimgo/brim/spend/internal/figures"
@@ -34,7 +35,7 @@ func TestRandomBegin(t *testing.T) {
 				return memledger.New(&memledger.Options{Clock: clock})
 			},
 			Ledgers: 2, PerLedger: 4,
-		}, 400)
+		}, seed.Attempts(160, 400))
 	}
 }
 

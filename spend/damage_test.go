@@ -42,8 +42,8 @@ func TestTruncatedData(t *testing.T) {
 		},
 	} {
 		for _, name := range c.calls {
+			l, b := busyAccount(t) // which no failing call changes
 			for n := -1; n < 40; n++ {
-				l, b := busyAccount(t)
 				l.wrap = func(snap ledger.Snapshot) ledger.Snapshot {
 					s := &snapshot{Snapshot: snap}
 					c.cut(s, n)
@@ -162,9 +162,9 @@ func entries(change func([]ledger.Entry) []ledger.Entry) func(*snapshot) {
 // value says so.
 func TestEveryByte(t *testing.T) {
 	found, all := 0, 0
+	l, b := busyAccount(t) // which no failing call changes
 	try := func(call, name string, damage func(*snapshot)) {
 		t.Helper()
-		l, b := busyAccount(t)
 		l.wrap = func(snap ledger.Snapshot) ledger.Snapshot {
 			s := &snapshot{Snapshot: snap}
 			damage(s)
@@ -192,7 +192,6 @@ func TestEveryByte(t *testing.T) {
 		b[i] ^= 1 << (i % 8)
 		return b
 	}
-	l, _ := busyAccount(t)
 	var a ledger.Account
 	requests := make(map[string]*ledger.Request)
 	err := l.View(t.Context(), &ledger.Job{Accounts: []string{"cards/a"}, Run: func(snap ledger.Snapshot) (_ *ledger.Changes, err error) {

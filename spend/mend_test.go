@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/brimgo/brim/internal/seed"
 	"github.com/brimgo/brim/spend"
 )
 
@@ -228,8 +229,8 @@ func TestMendOfADrain(t *testing.T) {
 // at the clock of their decision, and from the mend on if that was ahead.
 func TestMendOften(t *testing.T) {
 	const keep = 4 * day
-	for seed := range uint64(200) {
-		r := rand.New(rand.NewPCG(seed, 1))
+	for number := range uint64(seed.Attempts(60, 200)) {
+		r := rand.New(rand.NewPCG(number, 1))
 		l := newTestLedger(t)
 		rules := []spend.Rule{spend.Rolling("rule", cents(100), 2*day)}
 		b, err := spend.New(t.Context(), l, spend.Budget{Name: "cards", Currency: "EUR", Rules: rules}, &spend.Options{HoldTTL: day, KeepIDs: keep})
@@ -257,7 +258,7 @@ func TestMendOften(t *testing.T) {
 					}
 				}
 			}
-			id := fmt.Sprint(seed, "-", step)
+			id := fmt.Sprint(number, "-", step)
 			tell := func(what string, err error) {
 				if err != nil {
 					t.Fatalf("%s %s: %v", id, what, err)
@@ -334,7 +335,7 @@ func TestMendOften(t *testing.T) {
 			}
 			sound(t, b)
 			if t.Failed() {
-				t.Fatalf("seed %d, step %d", seed, step)
+				t.Fatalf("seed %d, step %d", number, step)
 			}
 		}
 	}
