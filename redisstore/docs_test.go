@@ -51,12 +51,14 @@ func TestEditedByHand(t *testing.T) {
 	}
 }
 
-// TestOperationsNames looks for the names of the alerts in docs/operations.md among those that
-// servers report, and for its settings of Redis.
+// TestOperationsNames looks for the names of the alerts in docs/alerts.md among those that
+// servers report, and for the settings of Redis in docs/operations.md.
 func TestOperationsNames(t *testing.T) {
 	page, err := os.ReadFile("../docs/operations.md")
 	must(t, err)
-	_, alerts, _ := strings.Cut(string(page), "### Redis and Valkey")
+	text, err := os.ReadFile("../docs/alerts.md")
+	must(t, err)
+	_, alerts, _ := strings.Cut(string(text), "### Redis and Valkey")
 	alerts, _, _ = strings.Cut(alerts, "\n## ")
 	_, settings, _ := strings.Cut(string(page), "| Redis | `maxmemory-policy`")
 	settings, _, _ = strings.Cut(settings, "\n| all |")

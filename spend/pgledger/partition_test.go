@@ -39,17 +39,17 @@ func partitioned(t *testing.T, pool *pgxpool.Pool) string {
 	return schema
 }
 
-// ranged partitions the entries of a schema by time, as docs/operations.md tells. There are
+// ranged partitions the entries of a schema by time, as docs/ledger-upkeep.md tells. There are
 // partitions until some times, and if these are several, the default one.
 func ranged(t *testing.T, pool *pgxpool.Pool, schema string, ends ...string) {
 	t.Helper()
-	text, err := os.ReadFile("../../docs/operations.md")
+	text, err := os.ReadFile("../../docs/ledger-upkeep.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	found := regexp.MustCompile("(?s)```sql\n(ALTER TABLE brim.buckets_entries ADD .*?)```").FindSubmatch(text)
 	if found == nil {
-		t.Fatal("docs/operations.md has no statements that partition the entries")
+		t.Fatal("docs/ledger-upkeep.md has no statements that partition the entries")
 	}
 	sql := strings.NewReplacer("brim.", schema+".", "2027-01-01", ends[0], "TO app;", "TO CURRENT_USER;").Replace(string(found[1]))
 	for i := range ends[1:] {

@@ -13,7 +13,7 @@
 //
 // The comment of package postgres describes durability, isolation and poolers. The tables of the
 // ledger, but for that of the accounts, may be partitioned by hash, and the entries by time: see
-// docs/operations.md. Citus may distribute none of them: [Check] finds that.
+// docs/ledger-upkeep.md. Citus may distribute none of them: [Check] finds that.
 package pgledger
 
 import (

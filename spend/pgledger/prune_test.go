@@ -24,7 +24,7 @@ import (
 // TestPruneBesideCallers prunes 100 old entries and IDs of each of 50 accounts, or with
 // BRIM_TORTURE=1 of each of 10,000, while callers decide on other accounts. None of their decisions
 // fails. The entries are in a plain table, or go with their partition. The log of the test has the
-// figures of docs/operations.md.
+// figures of docs/ledger-upkeep.md.
 func TestPruneBesideCallers(t *testing.T) {
 	t.Run("plain", func(t *testing.T) { pruneBesideCallers(t, false) })
 	t.Run("partitions", func(t *testing.T) { pruneBesideCallers(t, true) })
