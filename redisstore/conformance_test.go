@@ -84,16 +84,16 @@ func TestConformance(t *testing.T) {
 		{name: "defaults", h: &harness{client: overSingle}, o: usually(6_000, 1_000)},
 		{
 			name: "small batches", h: &harness{client: overSingle, change: func(o *Options) { o.BatchSize, o.Lanes = 2, 3 }},
-			o: usually(500, 200),
+			o: usually(300, 200),
 		},
 		{
 			name: "RESP2",
 			h: &harness{client: func(t testing.TB) redis.UniversalClient {
 				return redistest.Client(t, func(o *redis.Options) { o.Protocol = 2 })
 			}},
-			o: usually(500, 200),
+			o: usually(300, 200),
 		},
-		{name: "cluster", h: &harness{client: overCluster, braces: true}, o: usually(1_000, 300)},
+		{name: "cluster", h: &harness{client: overCluster, braces: true}, o: usually(500, 300)},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
