@@ -78,8 +78,8 @@ var defects = []planted{
 	{
 		refusalsSubject, "remembered beyond its time", "a refusal counts longer than Remember",
 		"local/snapshot.go",
-		"op.BlockFor != 0 || elapsed >= remember:",
-		"op.BlockFor != 0 || elapsed >= remember && !planted(\"remembered beyond its time\"):",
+		"case elapsed >= remember || e.changes(op, clock):",
+		"case elapsed >= remember && !planted(\"remembered beyond its time\") || e.changes(op, clock):",
 	},
 	{
 		refusalsSubject, "an old answer is learned", "the answer is older than the call that made room",
