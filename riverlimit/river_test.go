@@ -147,7 +147,9 @@ func workJobs() int {
 				if err := Complete(ctx, tx, store, job, perSecond.For("letters"), 1); err != nil {
 					return err
 				}
-				_, err := tx.Exec(ctx, "INSERT INTO sent VALUES ($1, clock_timestamp())", job.ID)
+				// The time of the charge: a letter that notes the clock afterwards may come late.
+				_, err := tx.Exec(ctx, "INSERT INTO sent SELECT $1, atime FROM "+
+					pgx.Identifier{os.Getenv(envSchema), "buckets"}.Sanitize()+" WHERE key = 'letters'", job.ID)
 				return err
 			})
 		}))
@@ -169,9 +171,8 @@ func workJobs() int {
 }
 
 // TestKilled has two processes with four workers each send letters, kills one of them in the middle,
-// and starts it anew. Each letter is sent and charged once, and no window of the letters' own times
-// has more than the limit admits. The bucket's row is locked from the charge to the commit, so the
-// time that a letter notes in between is before the next charge: a window has one letter more at most.
+// and starts it anew. Each letter is sent and charged once, and no window of the times of their charges
+// has more than the limit admits.
 func TestKilled(t *testing.T) {
 	const jobs = 80
 	pool, url, schema := database(t)
@@ -223,7 +224,7 @@ func TestKilled(t *testing.T) {
 		leaked := perSecond.LeakRate * at.Sub(first).Seconds()
 		least = min(least, float64(n)-leaked)
 		n++
-		if over := float64(n) - leaked - least; over > perSecond.Capacity+1 {
+		if over := float64(n) - leaked - least; over > perSecond.Capacity+1e-6 {
 			return fmt.Errorf("a window that ends %v after the first letter has %v letters beyond those that leak in it", at.Sub(first), over)
 		}
 		return nil
