@@ -116,8 +116,8 @@ var (
 //
 // A period is one of package time, or has days of 24 hours and weeks: 30d, 2w. A calendar period is
 // hour, day, week, month or year, and has a zone. A process keeps each kind of calendar period for
-// ever, 65,536 at most, so do not read such texts from strangers. The error is [ErrInvalidLimit] and
-// tells how to write a limit.
+// ever, 65,536 at most, so do not read such texts from strangers. The error is [ErrInvalidLimit]
+// and tells how to write a limit.
 func ParseLimit(s string) (Limit, error) { return store.ParseLimit(s) }
 
 // Over returns the limit of a bucket that drains in period once it is full: Over(100,
@@ -139,17 +139,18 @@ const (
 
 // Per returns the quota of capacity units in each calendar hour, day, week, month or year of zone:
 // Per(10_000, Month, time.UTC). Within a period nothing leaks. At its end the bucket is empty, and
-// RetryAfter of a refusal is the time to the end. The store's clock decides which period it is. Around
-// the end of a period up to twice the capacity goes through in a short time; [Over] has no such edge.
+// RetryAfter of a refusal is the time to the end. The store's clock decides which period it is.
+// Around the end of a period up to twice the capacity goes through in a short time; [Over] has no
+// such edge.
 //
-// A week starts on Monday, a month on its first day, and every period but an hour at midnight, unless
-// WeekStarting, MonthStarting and DayStarting of the Limit say otherwise. A period starts at the first
-// instant after which local time never returns to an earlier date, or to an earlier time of its first
-// day. If clocks repeat an hour, both together are one.
+// A week starts on Monday, a month on its first day, and every period but an hour at midnight,
+// unless WeekStarting, MonthStarting and DayStarting of the Limit say otherwise. A period starts at
+// the first instant after which local time never returns to an earlier date, or to an earlier time
+// of its first day. If clocks repeat an hour, both together are one.
 //
 // The zone has a name that [time.LoadLocation] knows. A capacity of 0 is [Nobody]. Validate of the
-// Limit refuses arguments that are out of range, and more than 65,536 combinations of a period, a zone
-// and a start in one process. A clock before 1970 is [ErrInvalidLimit].
+// Limit refuses arguments that are out of range, and more than 65,536 combinations of a period, a
+// zone and a start in one process. A clock before 1970 is [ErrInvalidLimit].
 func Per(capacity float64, period Period, zone *time.Location) Limit {
 	return store.Per(capacity, period, zone)
 }
@@ -230,8 +231,9 @@ type Bucket = store.Bucket
 //	func (s State) String() string               // one line, for logs
 //
 // RetryAfter assumes that no other caller fills the bucket meanwhile. It is [Never] if no wait
-// helps. LeakRate and Empties are of the limit last written: that of the call, unless the call has only
-// asked, or was refused under a block or for more than the capacity. Accepted and a RetryAfter together mean that Options.Shadow let the call pass.
+// helps. LeakRate and Empties are of the limit last written: that of the call, unless the call has
+// only asked, or was refused under a block or for more than the capacity. Accepted and a RetryAfter
+// together mean that Options.Shadow let the call pass.
 type State = store.State
 
 // Entry is a bucket in a listing:

@@ -229,8 +229,8 @@ func TestReadme(t *testing.T) {
 	}
 }
 
-// TestComposeHeader runs the command that the header of docker-compose.yml tells for a machine that pulls no
-// image, without Docker: the script accepts the arguments, and misses the daemon.
+// TestComposeHeader runs the command that the header of docker-compose.yml tells for a machine that
+// pulls no image, without Docker: the script accepts the arguments, and misses the daemon.
 func TestComposeHeader(t *testing.T) {
 	m := regexp.MustCompile(`\$\(lab/itest/(image\.sh [^)]*)\)`).FindStringSubmatch(read(t, "docker-compose.yml"))
 	if m == nil {

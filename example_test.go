@@ -134,8 +134,9 @@ func ExampleLimiter_Fillup() {
 	// 4 more errors: level 10, full true, spilled 1
 }
 
-// A request goes through if the user, the user's tenant and the whole service have room for it. A POST
-// weighs 5, a GET 1. The states tell which limit refused. A refused request takes nothing from any bucket.
+// A request goes through if the user, the user's tenant and the whole service have room for it. A
+// POST weighs 5, a GET 1. The states tell which limit refused. A refused request takes nothing from
+// any bucket.
 func ExampleLimiter_TryFillupAll() {
 	lim, clock := example()
 	perUser, perTenant, overall := brim.Over(10, 10*time.Second), brim.Over(16, 10*time.Second), brim.Over(25, 10*time.Second)

@@ -124,9 +124,9 @@ func (l *Limiter) Fillup(ctx context.Context, b Bucket, n float64) (st State, er
 // same Accepted. The Level is that of b without the n units.
 //
 // AbleToAccept writes nothing, sets no penalty and reserves nothing: another caller may fill b
-// before the answer arrives. To decide and fill in one step, use [Limiter.TryFillup]. The leak rate of
-// b is not written either. So RetryAfter is by the rate last written, which State.LeakRate shows, until
-// a call puts units in or is refused.
+// before the answer arrives. To decide and fill in one step, use [Limiter.TryFillup]. The leak rate
+// of b is not written either. So RetryAfter is by the rate last written, which State.LeakRate
+// shows, until a call puts units in or is refused.
 func (l *Limiter) AbleToAccept(ctx context.Context, b Bucket, n float64) (st State, err error) {
 	err = l.fill(ctx, &st, &store.Op{Bucket: b, Amount: n, Mode: store.Ask}, n)
 	return st, err
@@ -227,8 +227,8 @@ func (l *Limiter) TakeUpTo(ctx context.Context, b Bucket, least, most float64) (
 type Fill struct {
 	Bucket Bucket  // the bucket to fill, with its limit
 	Amount float64 // units, from 0 to 2^53
-	// AskOnly makes the amount count in the decision and not go in: it must fit as well, beside
-	// the other amounts for its bucket. If it is refused, a changed leak rate takes effect, as it does
+	// AskOnly makes the amount count in the decision and not go in: it must fit as well, beside the
+	// other amounts for its bucket. If it is refused, a changed leak rate takes effect, as it does
 	// after any refusal of TryFillupAll.
 	AskOnly bool
 }
@@ -299,11 +299,11 @@ func (l *Limiter) decide(ctx context.Context, txn store.Txn) (states []State, er
 	return states, nil
 }
 
-// applyRate follows a question that has kept n units out of a bucket, under another rate than the one
-// last written, with a fill that cannot fit: its refusal writes the rate. Without it, a limit that is only
-// asked about would never take effect on a full bucket. A limit that Shadow tries must have no effect, and
-// an estimate need not show the rate of the store. If the fill fails, the answer to the question stays,
-// and the next caller tries again.
+// applyRate follows a question that has kept n units out of a bucket, under another rate than the
+// one last written, with a fill that cannot fit: its refusal writes the rate. Without it, a limit
+// that is only asked about would never take effect on a full bucket. A limit that Shadow tries must
+// have no effect, and an estimate need not show the rate of the store. If the fill fails, the
+// answer to the question stays, and the next caller tries again.
 func (l *Limiter) applyRate(ctx context.Context, op *store.Op, n float64, st *State) {
 	if op.Mode != store.Ask || st.RetryAfter == 0 || st.Limit().LeakRate == op.LeakRate || n > op.Capacity ||
 		st.BlockedUntil.After(st.At) || st.Estimate || shadow.In(ctx) {
@@ -321,7 +321,8 @@ func (l *Limiter) applyRate(ctx context.Context, op *store.Op, n float64, st *St
 // txn[index[i]]. Each fill is validated by itself, because a sum can hide a negative amount, or
 // an amount that is lost in rounding.
 //
-// A quota of the calendar is set to the period of its time in at, which may be nil where there is none.
+// A quota of the calendar is set to the period of its time in at, which may be nil where there is
+// none.
 func (l *Limiter) merge(fills []Fill, at []time.Time) (txn store.Txn, index []int, err error) {
 	txn = make(store.Txn, 0, len(fills))
 	index = make([]int, len(fills))

@@ -128,7 +128,8 @@ func (s *scripted) Fill(ctx context.Context, op store.Op) (store.State, error) {
 	return s.Store.Fill(ctx, op)
 }
 
-// TestAskOnlyAppliesRate asks twice about a bucket that is full under 10 an hour, by a limit of 10 a minute.
+// TestAskOnlyAppliesRate asks twice about a bucket that is full under 10 an hour, by a limit of 10
+// a minute.
 func TestAskOnlyAppliesRate(t *testing.T) {
 	const hour, minute = 10.0 / 3600, 10.0 / 60
 	asked := func(limit brim.Limit, n float64) brim.Fill {

@@ -12,8 +12,8 @@ import (
 )
 
 // triesOfPeriod is the number of times that the store is asked about a quota of the calendar. The
-// first try is in the period that the Limiter takes it to be, the second in that of the store's clock.
-// Only a clock that reaches the end of a period between two tries needs another.
+// first try is in the period that the Limiter takes it to be, the second in that of the store's
+// clock. Only a clock that reaches the end of a period between two tries needs another.
 const triesOfPeriod = 5
 
 // storeTime returns the time of the store's clock, as far as the Limiter knows it.
@@ -24,8 +24,8 @@ func (l *Limiter) storeTime() time.Time {
 	return time.Now().Add(time.Duration(l.ahead.Load()))
 }
 
-// otherPeriod returns the times of the buckets if the store has refused to decide because an operation
-// is not in its period.
+// otherPeriod returns the times of the buckets if the store has refused to decide because an
+// operation is not in its period.
 func (l *Limiter) otherPeriod(err error) (times []time.Time, other bool) {
 	found, other := errors.AsType[*store.PeriodError](err)
 	if !other {
@@ -57,8 +57,8 @@ func (l *Limiter) fillPeriod(ctx context.Context, st *State, op *store.Op, least
 	}
 }
 
-// decideFills decides about fills together. It returns the states of the store's operations, and which
-// of them is that of each fill.
+// decideFills decides about fills together. It returns the states of the store's operations, and
+// which of them is that of each fill.
 func (l *Limiter) decideFills(ctx context.Context, fills []Fill) (states []State, index []int, err error) {
 	var at []time.Time // of the buckets of fills
 	if slices.ContainsFunc(fills, func(f Fill) bool { return f.Bucket.Calendar() }) {
@@ -83,9 +83,9 @@ func (l *Limiter) decideFills(ctx context.Context, fills []Fill) (states []State
 	}
 }
 
-// waitPeriod is Wait for a bucket under a quota of the calendar, in which no room comes before the end
-// of the period. So it books nothing. It asks again at the end, or up to a quarter of the horizon later,
-// because other callers wait for the same end.
+// waitPeriod is Wait for a bucket under a quota of the calendar, in which no room comes before the
+// end of the period. So it books nothing. It asks again at the end, or up to a quarter of the
+// horizon later, because other callers wait for the same end.
 func (l *Limiter) waitPeriod(ctx context.Context, b Bucket, n float64) (State, error) {
 	w := waiter{n: n, last: time.Now().Add(l.maxWait)}
 	for {
@@ -103,9 +103,9 @@ func (l *Limiter) waitPeriod(ctx context.Context, b Bucket, n float64) (State, e
 	}
 }
 
-// statePeriod is State for a bucket under a quota of the calendar. The store answers by the limit last
-// written, because the period is that of the bucket's time. Until the next write, units leave by that
-// limit, too.
+// statePeriod is State for a bucket under a quota of the calendar. The store answers by the limit
+// last written, because the period is that of the bucket's time. Until the next write, units leave
+// by that limit, too.
 func (l *Limiter) statePeriod(ctx context.Context, b Bucket) (State, error) {
 	st, err := first(l.kept().Read(ctx, Bucket{Key: b.Key}))
 	if err != nil {

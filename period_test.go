@@ -18,9 +18,9 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// TestQuotas decides together by a quota per month, one per day and a rate, on a clock that steps back
-// now and then, and counts the units of each month and day. A twin whose buckets are pruned gives the same
-// answers.
+// TestQuotas decides together by a quota per month, one per day and a rate, on a clock that steps
+// back now and then, and counts the units of each month and day. A twin whose buckets are pruned
+// gives the same answers.
 func TestQuotas(t *testing.T) {
 	zones := []string{"UTC", "Europe/Berlin", "Asia/Kolkata", "America/St_Johns", "Pacific/Apia"}
 	for run := range uint64(seed.Attempts(60, 300)) {
@@ -85,9 +85,9 @@ func TestQuotas(t *testing.T) {
 	}
 }
 
-// sameState compares all fields of two states, except for the times of two empty buckets. A refusal dates
-// an existing empty bucket under a new rate, and none that does not exist; after a step back of the clock
-// only the first is ahead of it.
+// sameState compares all fields of two states, except for the times of two empty buckets. A refusal
+// dates an existing empty bucket under a new rate, and none that does not exist; after a step back
+// of the clock only the first is ahead of it.
 func sameState(a, b brim.State) bool {
 	if a.Level == 0 && b.Level == 0 {
 		a.At = b.At
@@ -149,7 +149,8 @@ func TestQuotaOnEachBackend(t *testing.T) {
 		st, err = lim.TryFillup(t.Context(), b, 10)
 		check("a new period", st, err, 10, 0)
 
-		// The clock steps back across the end: the bucket stays in its period, and a new one is in the other.
+		// The clock steps back across the end: the bucket stays in its period, and a new one is in
+		// the other.
 		clock.Advance(-time.Minute)
 		st, err = lim.TryFillup(t.Context(), b, 1)
 		check("after a step back", st, err, 10, ends.Sub(clock.Now()))
@@ -168,8 +169,8 @@ func TestQuotaOnEachBackend(t *testing.T) {
 	})
 }
 
-// TestQuotaAsks counts how often the store is asked: a second time where its clock is in another period
-// than that of the process, and once from then on.
+// TestQuotaAsks counts how often the store is asked: a second time where its clock is in another
+// period than that of the process, and once from then on.
 func TestQuotaAsks(t *testing.T) {
 	now := time.Date(2026, 1, 31, 23, 30, 0, 0, time.UTC)
 	s := &asked{Store: memory.New(&memory.Options{Clock: func() time.Time { return now }})}

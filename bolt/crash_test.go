@@ -557,9 +557,9 @@ func (c *crash) check(dir string, im image) {
 }
 
 // TestCrash kills a store and cuts its power after every step that its files take, or with the race
-// detector after one in four, through checkpoints, compactions and restarts. It also has a step fail,
-// and then goes on. The store always has all words of all records as they were after the last call
-// that was answered, or after the one in flight.
+// detector after one in four, through checkpoints, compactions and restarts. It also has a step
+// fail, and then goes on. The store always has all words of all records as they were after the last
+// call that was answered, or after the one in flight.
 func TestCrash(t *testing.T) {
 	number, err := seed.New()
 	must(t, err)

@@ -17,8 +17,8 @@ import (
 const patience = time.Minute
 
 // TestExamineEveryPage changes the first 48 bytes of each page of a file: the page's number, kind,
-// size and first entries. It changes every third one, or with BRIM_TORTURE=1 each. After each change, Examine must end, and must report damage
-// or find all buckets.
+// size and first entries. It changes every third one, or with BRIM_TORTURE=1 each. After each
+// change, Examine must end, and must report damage or find all buckets.
 func TestExamineEveryPage(t *testing.T) {
 	t.Parallel()
 	masks := []byte{0xff, 0x01, 0x80}[:seed.Attempts(1, 3)]

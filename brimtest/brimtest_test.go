@@ -37,8 +37,8 @@ func send(ctx context.Context, lim *brim.Limiter) error {
 	return err
 }
 
-// A program that waits is tested in a bubble of package testing/synctest, in which an hour takes no time.
-// The store is made inside.
+// A program that waits is tested in a bubble of package testing/synctest, in which an hour takes no
+// time. The store is made inside.
 func TestSend(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		lim := brim.New(memory.New(nil), nil)

@@ -79,8 +79,8 @@ func (p *part) draft(policy, rate []byte) (policies, rates []byte) {
 	return policy, rate
 }
 
-// window returns the seconds in which a full bucket drains, or those of the period of a quota of the
-// calendar, or 0 if the bucket does not leak.
+// window returns the seconds in which a full bucket drains, or those of the period of a quota of
+// the calendar, or 0 if the bucket does not leak.
 func (p *part) window() float64 {
 	switch {
 	case p.Limit.Calendar():
@@ -120,10 +120,10 @@ func xRateLimit(h http.Header, st brim.State, dates bool) {
 // quota returns the whole units that fit now, and the seconds until one more unit fits, or 0 if
 // no further unit will fit.
 //
-// The draft's parameter "t" is the time until more quota is available. A bucket has no window
-// that ends, so t is the time until the next whole unit has leaked, or until the period of a quota of
-// the calendar ends. By the draft, Retry-After should not be below t, so after a refusal t is at most
-// Retry-After.
+// The draft's parameter "t" is the time until more quota is available. A bucket has no window that
+// ends, so t is the time until the next whole unit has leaked, or until the period of a quota of
+// the calendar ends. By the draft, Retry-After should not be below t, so after a refusal t is at
+// most Retry-After.
 func quota(st brim.State) (left, more float64) {
 	if blocked := blockedFor(st); blocked > 0 {
 		return 0, wholeSeconds(blocked)

@@ -18,8 +18,8 @@ import (
 	"github.com/brimgo/brim/httplimit"
 )
 
-// The functions of this file hold the code of docs/shaping.md and docs/http.md word for word, so that it compiles
-// and runs.
+// The functions of this file hold the code of docs/shaping.md and docs/http.md word for word, so
+// that it compiles and runs.
 
 func sendInTurn(ctx context.Context, lim *brim.Limiter, send func() error) error {
 	turns, err := brim.NewShaper(lim, &brim.ShaperOptions{MaxWait: 500 * time.Millisecond})

@@ -69,8 +69,9 @@ const (
 	// which no document defines. Reset is the number of seconds until the bucket is empty and not
 	// blocked; there is no such field if the bucket never gets empty.
 	XRateLimitFields
-	// XRateLimitDates is XRateLimitFields with the date in the place of the seconds in Reset, in seconds
-	// since 1970 on the store's clock, as the API of GitHub, ulule/limiter and httprate send it.
+	// XRateLimitDates is XRateLimitFields with the date in the place of the seconds in Reset, in
+	// seconds since 1970 on the store's clock, as the API of GitHub, ulule/limiter and httprate
+	// send it.
 	XRateLimitDates
 )
 

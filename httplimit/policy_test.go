@@ -322,8 +322,8 @@ func TestLeavers(t *testing.T) {
 	}
 }
 
-// TestCountIfAnotherRate: a bucket that is full under the limit before a deploy tells clients a wait by
-// the new rate, although the policy only asks.
+// TestCountIfAnotherRate: a bucket that is full under the limit before a deploy tells clients a
+// wait by the new rate, although the policy only asks.
 func TestCountIfAnotherRate(t *testing.T) {
 	lim, _ := inMemory(t)
 	policy := httplimit.Policy{

@@ -1,9 +1,9 @@
 // Package llmlimit keeps the calls of language models within budgets of money, and never lets them
 // go over.
 //
-// A [Transport] is an [http.RoundTripper]. Before a call it holds the most that the call can cost in
-// every account concerned, in one decision of package spend, and afterwards it charges the
-// bill of the provider's answer. It understands the requests and answers of Chat Completions, Responses,
+// A [Transport] is an [http.RoundTripper]. Before a call it holds the most that the call can cost
+// in every account concerned, in one decision of package spend, and afterwards it charges the bill
+// of the provider's answer. It understands the requests and answers of Chat Completions, Responses,
 // Anthropic Messages and Gemini, whole or streamed. A program gives it to the SDK of a provider:
 //
 //	calls := llmlimit.New(budgets, models, nil)

@@ -30,14 +30,14 @@
 // capacity hides no room, so it is remembered without a bound.
 //
 // A call is refused from memory only if its refusal would leave no trace in the store: its mode is
-// IfFits or Ask, and its ceiling does not sink (CeilingAt). A call with a penalty ([store.Op].BlockFor)
-// must also find the bucket blocked, because otherwise its refusal sets a block. Its limit must be
-// that of the last answer, and its rate that of the answer's State: the first refusal at another leak
-// rate ends the time at the old rate in the store. So AbleToAccept answers no where TryFillup would be
-// refused. All other calls reach the store.
+// IfFits or Ask, and its ceiling does not sink (CeilingAt). A call with a penalty
+// ([store.Op].BlockFor) must also find the bucket blocked, because otherwise its refusal sets a
+// block. Its limit must be that of the last answer, and its rate that of the answer's State: the
+// first refusal at another leak rate ends the time at the old rate in the store. So AbleToAccept
+// answers no where TryFillup would be refused. All other calls reach the store.
 //
-// The answer to an AbleToAccept is remembered for AbleToAccept alone. A Block through the wrapper is
-// learned from its answer. An accepted AbleToAccept, TryFillupAll of several buckets and
+// The answer to an AbleToAccept is remembered for AbleToAccept alone. A Block through the wrapper
+// is learned from its answer. An accepted AbleToAccept, TryFillupAll of several buckets and
 // [store.Store].Read teach nothing.
 //
 // While one caller asks the store whether a bucket has room again, other callers of the bucket wait

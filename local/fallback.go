@@ -42,12 +42,13 @@ type FallbackOptions struct {
 // of reach; o may be nil. If a store is nil, the error is [store.ErrClosed]. It also fails if an
 // option is out of range. Close closes both stores.
 //
-// Fallback serves the calls of TryFillup, TryFillupAll, Fillup and AbleToAccept. If such a call to s
-// is [store.ErrUnavailable] or [store.ErrUnknownOutcome], or takes longer than Patience, the standby
-// store answers it, by Share of each limit, and the State has Estimate set. Units whose outcome is
-// unknown may then count in both stores. All other errors of s reach the caller, among them
-// [store.ErrMisconfigured] and [store.ErrCorrupt], and so do the errors of all other calls. A turn is one
-// of these: during an outage Limiter.Wait fills the standby store if n fits there, and otherwise fails.
+// Fallback serves the calls of TryFillup, TryFillupAll, Fillup and AbleToAccept. If such a call to
+// s is [store.ErrUnavailable] or [store.ErrUnknownOutcome], or takes longer than Patience, the
+// standby store answers it, by Share of each limit, and the State has Estimate set. Units whose
+// outcome is unknown may then count in both stores. All other errors of s reach the caller, among
+// them [store.ErrMisconfigured] and [store.ErrCorrupt], and so do the errors of all other calls. A
+// turn is one of these: during an outage Limiter.Wait fills the standby store if n fits there, and
+// otherwise fails.
 //
 // Only Patience judges s, from the start of a call, and never the caller. If the deadline of a caller
 // is nearer, the call to s goes on without the caller, on a goroutine of its own; there are at most

@@ -117,8 +117,9 @@ func (e *snapshot) refuse(op *store.Op, now, remember int64, st *store.State) bo
 	return true
 }
 
-// changes reports whether the refusal of op, for lack of room that leaks, may change the bucket: it sets a
-// block, or ends the time at another rate. The state of an empty bucket does not show the rate.
+// changes reports whether the refusal of op, for lack of room that leaks, may change the bucket: it
+// sets a block, or ends the time at another rate. The state of an empty bucket does not show the
+// rate.
 func (e *snapshot) changes(op *store.Op, clock int64) bool {
 	if op.Mode == store.Ask || e.rec.BlockedUntil > clock && e.rec.BlockedUntil != 0 {
 		return false
@@ -126,7 +127,8 @@ func (e *snapshot) changes(op *store.Op, clock int64) bool {
 	return op.BlockFor != 0 || e.rec.LeakRate != op.LeakRate || e.rec.Level == 0 && e.rec.Held == 0
 }
 
-// keepFor computes the wait for n units beforehand. It reports whether the bucket has no room for them.
+// keepFor computes the wait for n units beforehand. It reports whether the bucket has no room for
+// them.
 func (e *snapshot) keepFor(n float64) bool {
 	e.amount = n
 	e.wait = e.waitFor(&store.Op{Bucket: store.Bucket{Limit: e.rec.Limit}, Amount: n}, n, e.clock)

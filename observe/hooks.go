@@ -60,11 +60,12 @@ type Decision struct {
 	Mode   store.Mode
 	Amount float64 // units; a negative amount takes units out; of a TakeUpTo those that went in, or the least
 	Hold   float64 // units; the change of the held units
-	// Limit is the limit by which the operation was decided. State is by the rate at which the bucket
-	// leaks, which a refusal may have left as it was. A quota of the calendar has the form of
-	// [store.Op.SetPeriod]; see [Decision.Under].
+	// Limit is the limit by which the operation was decided. State is by the rate at which the
+	// bucket leaks, which a refusal may have left as it was. A quota of the calendar has the form
+	// of [store.Op.SetPeriod]; see [Decision.Under].
 	Limit store.Limit
-	// Begins is the beginning of the period of a quota of the calendar. It is zero under another limit.
+	// Begins is the beginning of the period of a quota of the calendar. It is zero under another
+	// limit.
 	Begins time.Time
 	// State is the answer of the store. Its RetryAfter is the wait after a refusal, also if
 	// Shadowed spared the caller the wait.

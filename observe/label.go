@@ -28,8 +28,8 @@ func (d Decision) Label() string {
 	return "refused"
 }
 
-// Under reports whether the operation was decided by that limit. A quota of the calendar is known by its
-// capacity and by the period.
+// Under reports whether the operation was decided by that limit. A quota of the calendar is known
+// by its capacity and by the period.
 func (d Decision) Under(l store.Limit) bool {
 	if !l.Calendar() {
 		return d.Limit == l
@@ -38,10 +38,10 @@ func (d Decision) Under(l store.Limit) bool {
 	return l.Capacity == d.Limit.Capacity && begins.Equal(d.Begins) && ends.UnixMicro() == int64(-d.Limit.LeakRate)
 }
 
-// Label returns a word for the label of a metric: "ok", also if the store refused, or if it answered
-// with a [*store.PeriodError], after which the Limiter asks again; "unknown", if the call may have been
-// applied (see [store.ErrUnknownOutcome]); "canceled", if the caller left, or "late", if the caller's
-// deadline passed, and nothing was applied; or "failed".
+// Label returns a word for the label of a metric: "ok", also if the store refused, or if it
+// answered with a [*store.PeriodError], after which the Limiter asks again; "unknown", if the call
+// may have been applied (see [store.ErrUnknownOutcome]); "canceled", if the caller left, or "late",
+// if the caller's deadline passed, and nothing was applied; or "failed".
 func (o Outcome) Label() string {
 	_, other := errors.AsType[*store.PeriodError](o.Err)
 	switch {

@@ -268,8 +268,8 @@ func TestShadowed(t *testing.T) {
 	}
 }
 
-// TestLimits sees that a decision has the limit of its call, although a bucket that refuses may leak at
-// the rate of another one.
+// TestLimits sees that a decision has the limit of its call, although a bucket that refuses may
+// leak at the rate of another one.
 func TestLimits(t *testing.T) {
 	var got []string
 	written, called := brim.Limit{Capacity: 10, LeakRate: 1}, brim.Limit{Capacity: 8, LeakRate: 4}

@@ -55,8 +55,8 @@ func TestCheckOfHosts(t *testing.T) {
 	}
 }
 
-// TestKeepServer makes connections while the first server of the connection string hangs. Only the first
-// connection may try it.
+// TestKeepServer makes connections while the first server of the connection string hangs. Only the
+// first connection may try it.
 func TestKeepServer(t *testing.T) {
 	hung, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

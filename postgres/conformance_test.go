@@ -90,7 +90,8 @@ func TestConformance(t *testing.T) {
 			name:     "repeatable read, exec mode, partitioned",
 			settings: "default_transaction_isolation=repeatable%20read&default_query_exec_mode=exec&" + quick, o: some, parts: 3,
 		},
-		// A session in any language. Calls for which there is no function go to the Go store, on the same rows.
+		// A session in any language. Calls for which there is no function go to the Go store, on
+		// the same rows.
 		{
 			name: "functions, hostile search_path", settings: "search_path=" + hostile + "&" + quick, sql: true,
 			o: storetest.Options{Operations: seed.Attempts(5_000, 1_000_000), Keys: 200},

@@ -243,8 +243,8 @@ func (s *Store) insert(groups []group, rows []row, lane *pgrun.Lane) statement {
 	return statement{sql, args, into(groups, func(i int, r row) { rows[i] = r })}
 }
 
-// columnar are the keys, limits and rims of groups, as the statements take them. begins is nil where
-// no group is under a quota.
+// columnar are the keys, limits and rims of groups, as the statements take them. begins is nil
+// where no group is under a quota.
 type columnar struct {
 	keys                            []string
 	capacities, rates, rims, begins []float64

@@ -9,9 +9,9 @@ import (
 	"github.com/brimgo/brim/internal/pgname"
 )
 
-// TestFunctionsShareFragments: the functions of the migrations have the text of the fragments that the
-// statements use. A migration is a text that no release changes, so it contains them instead of being
-// rendered from them.
+// TestFunctionsShareFragments: the functions of the migrations have the text of the fragments that
+// the statements use. A migration is a text that no release changes, so it contains them instead of
+// being rendered from them.
 func TestFunctionsShareFragments(t *testing.T) {
 	text, err := os.ReadFile("../migrations/0003_functions.up.sql")
 	if err != nil {

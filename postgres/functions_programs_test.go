@@ -46,7 +46,8 @@ func run(t *testing.T, input string, command ...string) string {
 	return string(out)
 }
 
-// runs returns a program of Debian that runs the code, or else installs the package that the code needs.
+// runs returns a program of Debian that runs the code, or else installs the package that the code
+// needs.
 func runs(t *testing.T, pkg, program, code string) string {
 	t.Helper()
 	check := func() ([]byte, error) {
@@ -81,8 +82,8 @@ func TestPsql(t *testing.T) {
 	}
 }
 
-// TestLanguages runs the programs of docs/sql.md, and the throttle of docs/from/pecorino.md beside a
-// program in Go. It installs the libraries where they are missing.
+// TestLanguages runs the programs of docs/sql.md, and the throttle of docs/from/pecorino.md beside
+// a program in Go. It installs the libraries where they are missing.
 func TestLanguages(t *testing.T) {
 	if os.Getenv("BRIM_TORTURE") != "1" {
 		t.Skip("BRIM_TORTURE=1 runs the programs in Python and Ruby")
@@ -125,8 +126,8 @@ puts 300.times.count { begin; throttle.request!; true; rescue Throttle::Throttle
 	}
 }
 
-// BenchmarkFunction has a lone caller fill a bucket by the function, in turns with a bare UPDATE of its row.
-// It reports the rates, and the part of the rate of the UPDATE that the function reaches.
+// BenchmarkFunction has a lone caller fill a bucket by the function, in turns with a bare UPDATE of
+// its row. It reports the rates, and the part of the rate of the UPDATE that the function reaches.
 func BenchmarkFunction(b *testing.B) {
 	const turn = 250 * time.Millisecond
 	pool := pgtest.PoolAt(b, pgtest.With(b, "pool_max_conns=1"))

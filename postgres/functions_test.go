@@ -22,8 +22,8 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// functions is a store over the function decide. It passes transactions of several operations, and what
-// decide does not know, to a store in Go over the same table.
+// functions is a store over the function decide. It passes transactions of several operations, and
+// operations unknown to decide, to a store in Go over the same table.
 type functions struct {
 	store.Store
 	pool   *pgxpool.Pool
@@ -141,8 +141,8 @@ func (f *functions) Close() error {
 	return f.Store.Close()
 }
 
-// TestFunctionsShareOneBucket has 64 sessions, half of them in SQL and half in Go, fill one bucket: what
-// they are granted is what it holds.
+// TestFunctionsShareOneBucket has 64 sessions, half of them in SQL and half in Go, fill one bucket: it
+// holds all units that they were granted.
 func TestFunctionsShareOneBucket(t *testing.T) {
 	const sessions, calls = 64, 40
 	pool := pgtest.PoolAt(t, pgtest.With(t, "pool_max_conns=32&"+quick))
@@ -174,8 +174,8 @@ func TestFunctionsShareOneBucket(t *testing.T) {
 	levelIs(t, s, "hot", float64(granted.Load()))
 }
 
-// TestFunctionRefusalsLockNothing: a refusal answers at once beside a transaction that holds the row, and
-// leaves the row as it is; an acceptance waits.
+// TestFunctionRefusalsLockNothing: a refusal answers at once beside a transaction that holds the
+// row, and leaves the row as it is; an acceptance waits.
 func TestFunctionRefusalsLockNothing(t *testing.T) {
 	schema, pool := migrated(t), pgtest.Pool(t)
 	execute(t, pool, "SELECT "+schema+".try_fillup('k', 10, 10, 0)")

@@ -30,8 +30,8 @@ func periodsOf(zone string) (texts []string) {
 	return texts
 }
 
-// TestFunctionPeriods compares the periods of quotas with those of Go, in zones with every kind of change
-// of clocks: around the changes, and at the beginnings and ends.
+// TestFunctionPeriods compares the periods of quotas with those of Go, in zones with every kind of
+// change of clocks: around the changes, and at the beginnings and ends.
 func TestFunctionPeriods(t *testing.T) {
 	schema, pool := migrated(t), pgtest.Pool(t)
 	years := seed.Attempts(3, 65) // some of them by day
@@ -86,7 +86,8 @@ func TestFunctionPeriods(t *testing.T) {
 	}
 }
 
-// TestFunctionTexts compares the limits of texts with those of Go. refused marks texts that Go reads.
+// TestFunctionTexts compares the limits of texts with those of Go. refused marks texts that Go
+// reads.
 func TestFunctionTexts(t *testing.T) {
 	schema, pool := migrated(t), pgtest.Pool(t)
 	for text, refused := range map[string]bool{

@@ -61,9 +61,9 @@ type groups struct {
 	tries  []group
 }
 
-// sort makes groups of the requests, each in ascending order of amount. Requests that are made at the
-// same time have no order of their own. A group has one limit, period and ceiling. sort postpones requests of its
-// key with others, in their order, so that each has its turn.
+// sort makes groups of the requests, each in ascending order of amount. Requests that are made at
+// the same time have no order of their own. A group has one limit, period and ceiling. sort
+// postpones requests of its key with others, in their order, so that each has its turn.
 func (g *groups) sort(reqs []*fillRequest) []group {
 	g.tries = g.tries[:0]
 	g.sorted = append(g.sorted[:0], reqs...)

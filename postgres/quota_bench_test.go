@@ -14,8 +14,8 @@ import (
 	"github.com/brimgo/brim/postgres"
 )
 
-// BenchmarkQuotas has callers fill buckets and quotas of the calendar in turns. It reports the rates, and
-// the part of the rate of buckets that quotas reach.
+// BenchmarkQuotas has callers fill buckets and quotas of the calendar in turns. It reports the
+// rates, and the part of the rate of buckets that quotas reach.
 func BenchmarkQuotas(b *testing.B) {
 	const keys, turn = 1000, 250 * time.Millisecond
 	limits := []brim.Limit{brim.Over(1e12, 24*time.Hour), brim.Per(1e12, brim.Month, time.UTC)}

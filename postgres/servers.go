@@ -11,13 +11,14 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// KeepServer has each new connection of a pool try the server first that has answered the last one, where
-// the connection string names several. Call it on the configuration before the pool is made.
+// KeepServer has each new connection of a pool try the server first that has answered the last one,
+// where the connection string names several. Call it on the configuration before the pool is made.
 //
 // Without it, a server that hangs and stands first costs each new connection the time of
 // connect_timeout. Which server may answer remains the matter of target_session_attrs, so after a
-// fail-over the first connection goes on to the new primary, and the next ones begin there. KeepServer
-// keeps the hooks that config has, and calls them too. Pools of package stores have KeepServer.
+// fail-over the first connection goes on to the new primary, and the next ones begin there.
+// KeepServer keeps the hooks that config has, and calls them too. Pools of package stores have
+// KeepServer.
 func KeepServer(config *pgxpool.Config) {
 	var mu sync.Mutex
 	var last server

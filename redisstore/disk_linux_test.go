@@ -13,8 +13,8 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// TestFullDisk fills the disk of a server that syncs always. Such a server exits, so room alone does not
-// bring it back: somebody must start it. No fill that it has acknowledged is lost.
+// TestFullDisk fills the disk of a server that syncs always. Such a server exits, so room alone
+// does not bring it back: somebody must start it. No fill that it has acknowledged is lost.
 func TestFullDisk(t *testing.T) {
 	dir := t.TempDir()
 	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=4m,mode=1777"); err != nil {

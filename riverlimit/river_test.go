@@ -170,9 +170,9 @@ func workJobs() int {
 	return 1
 }
 
-// TestKilled has two processes with four workers each send letters, kills one of them in the middle,
-// and starts it anew. Each letter is sent and charged once, and no window of the times of their charges
-// has more than the limit admits.
+// TestKilled has two processes with four workers each send letters, kills one of them in the
+// middle, and starts it anew. Each letter is sent and charged once, and no window of the times of
+// their charges has more than the limit admits.
 func TestKilled(t *testing.T) {
 	const jobs = 80
 	pool, url, schema := database(t)

@@ -63,8 +63,8 @@ func ExampleBudgets_Authorize() {
 	// <nil>
 }
 
-// A program asks whether an amount would fit, and then puts it in. The decision is the charge's: somebody
-// else may have spent in between.
+// A program asks whether an amount would fit, and then puts it in. The decision is the charge's:
+// somebody else may have spent in between.
 func ExampleBudgets_AbleToAccept() {
 	ctx, cards := context.Background(), newCards()
 	asked, err := cards.AbleToAccept(ctx, spend.Request{Account: "card:7", Amount: eur("30.00")})

@@ -89,9 +89,10 @@ type State struct {
 	// Capacity is the capacity in units that the call decided by. A read without a limit
 	// reports the limit last written.
 	Capacity float64
-	// LeakRate is the rate in units per second at which the bucket leaks until the next write: that of
-	// the call, if the call wrote it, and else the one last written. A question writes none. It is 0
-	// under a quota of the calendar. A bucket that is empty and not blocked shows the rate of the call.
+	// LeakRate is the rate in units per second at which the bucket leaks until the next write: that
+	// of the call, if the call wrote it, and else the one last written. A question writes none. It
+	// is 0 under a quota of the calendar. A bucket that is empty and not blocked shows the rate of
+	// the call.
 	LeakRate float64
 	// Spilled is the number of units that a Fillup lost because they exceeded the capacity.
 	Spilled float64
@@ -99,16 +100,16 @@ type State struct {
 	Taken float64
 	// Drained is the number of units that a Drain took out of the level.
 	Drained float64
-	// RetryAfter is the wait on the store's clock until the amount fits, if it was not accepted
-	// and no other caller comes, at LeakRate. It is rounded up to a microsecond. It is 0 after an
-	// accepted call, and [Never] if no wait helps. A Limiter with Options.Shadow accepts calls that the limit
-	// refuses, and leaves their RetryAfter.
+	// RetryAfter is the wait on the store's clock until the amount fits, if it was not accepted and
+	// no other caller comes, at LeakRate. It is rounded up to a microsecond. It is 0 after an
+	// accepted call, and [Never] if no wait helps. A Limiter with Options.Shadow accepts calls that
+	// the limit refuses, and leaves their RetryAfter.
 	RetryAfter time.Duration
 	// At is the bucket's time at the decision: the store's clock, or the time of the last write
 	// if the clock is behind it.
 	At time.Time
-	// Empties is the end of the period of a quota of the calendar, on the store's clock, at which the
-	// bucket empties. It is zero if the bucket leaks at LeakRate.
+	// Empties is the end of the period of a quota of the calendar, on the store's clock, at which
+	// the bucket empties. It is zero if the bucket leaks at LeakRate.
 	Empties time.Time
 	// BlockedUntil is the time on the store's clock before which nothing fits. It is zero if
 	// the bucket is not blocked.

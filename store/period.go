@@ -26,17 +26,17 @@ const (
 var units = [...]string{Hour: "hour", Day: "day", Week: "week", Month: "month", Year: "year"}
 
 // Per returns the quota of capacity units in each calendar hour, day, week, month or year of zone.
-// Within a period nothing leaks. At its end the bucket is empty. The store's clock decides which period
-// it is. Around the end of a period up to twice the capacity goes through in a short time.
+// Within a period nothing leaks. At its end the bucket is empty. The store's clock decides which
+// period it is. Around the end of a period up to twice the capacity goes through in a short time.
 //
-// A week starts on Monday, a month on its first day, and every period but an hour at midnight, unless
-// [Limit.WeekStarting], [Limit.MonthStarting] and [Limit.DayStarting] say otherwise. A period starts at
-// the first instant after which local time never returns to an earlier date, or to an earlier time of
-// its first day. If clocks repeat an hour, both together are one.
+// A week starts on Monday, a month on its first day, and every period but an hour at midnight,
+// unless [Limit.WeekStarting], [Limit.MonthStarting] and [Limit.DayStarting] say otherwise. A
+// period starts at the first instant after which local time never returns to an earlier date, or to
+// an earlier time of its first day. If clocks repeat an hour, both together are one.
 //
-// The zone has a name that [time.LoadLocation] knows. A capacity of 0 is [Nobody].
-// [Limit.Validate] refuses the limit if an argument is out of range, or if the process uses more than 65,536 kinds of
-// periods: a kind is the period, its zone and its start.
+// The zone has a name that [time.LoadLocation] knows. A capacity of 0 is [Nobody]. [Limit.Validate]
+// refuses the limit if an argument is out of range, or if the process uses more than 65,536 kinds
+// of periods: a kind is the period, its zone and its start.
 func Per(capacity float64, period Period, zone *time.Location) Limit {
 	if zone == nil || zone.String() == "" || period == 0 || int(period) >= len(units) {
 		return Limit{Capacity: capacity, special: invalidPeriod}
@@ -47,8 +47,8 @@ func Per(capacity float64, period Period, zone *time.Location) Limit {
 	return Limit{Capacity: capacity}.in(kind{calendar.Unit(period), calendar.Midnight, zone.String()})
 }
 
-// WeekStarting returns a quota whose weeks start on that day. It has no effect on other periods than
-// [Week]. Of any limit that is no quota the result is invalid.
+// WeekStarting returns a quota whose weeks start on that day. It has no effect on other periods
+// than [Week]. Of any limit that is no quota the result is invalid.
 func (l Limit) WeekStarting(day time.Weekday) Limit {
 	return l.starting(func(k *kind) bool {
 		if k.unit == calendar.Week {
@@ -59,8 +59,8 @@ func (l Limit) WeekStarting(day time.Weekday) Limit {
 }
 
 // MonthStarting returns a quota whose months start on that day, from 1 to 31, or on their last day
-// where they have no such day. It has no effect on other periods than [Month]. Of any limit that is no
-// quota the result is invalid.
+// where they have no such day. It has no effect on other periods than [Month]. Of any limit that is
+// no quota the result is invalid.
 func (l Limit) MonthStarting(day int) Limit {
 	return l.starting(func(k *kind) bool {
 		if k.unit == calendar.Month {
@@ -71,8 +71,8 @@ func (l Limit) MonthStarting(day int) Limit {
 }
 
 // DayStarting returns a quota whose days, weeks, months or years start at that local time, in whole
-// microseconds after midnight and below 24 hours: 4 * time.Hour is 04:00. It has no effect on a quota
-// per hour. Of any limit that is no quota the result is invalid.
+// microseconds after midnight and below 24 hours: 4 * time.Hour is 04:00. It has no effect on a
+// quota per hour. Of any limit that is no quota the result is invalid.
 func (l Limit) DayStarting(clock time.Duration) Limit {
 	return l.starting(func(k *kind) bool {
 		if k.unit != calendar.Hour {
@@ -100,8 +100,8 @@ func (l Limit) starting(set func(*kind) bool) Limit {
 // Calendar reports whether l is a quota of calendar periods, made by [Per].
 func (l Limit) Calendar() bool { return l.period != 0 }
 
-// PeriodAt returns the beginning and the end of the period of a quota in which at is. Both are zero if
-// l is not a quota.
+// PeriodAt returns the beginning and the end of the period of a quota in which at is. Both are zero
+// if l is not a quota.
 func (l Limit) PeriodAt(at time.Time) (begins, ends time.Time) {
 	if !l.Calendar() {
 		return begins, ends
@@ -131,8 +131,8 @@ type span struct{ begins, ends int64 }
 // maxPeriods is the number of kinds that a process may use.
 const maxPeriods = 1 << 16
 
-// kinds are the kinds of periods that the process uses. A Limit has the number of its kind, from 1 on,
-// so that limits stay small and can be compared. Nothing is removed: limits are constants of a
+// kinds are the kinds of periods that the process uses. A Limit has the number of its kind, from 1
+// on, so that limits stay small and can be compared. Nothing is removed: limits are constants of a
 // program, or of its configuration.
 var kinds struct {
 	sync.Mutex
@@ -188,10 +188,10 @@ func (p *periods) at(now int64) span {
 	return s
 }
 
-// SetPeriod gives an operation under a quota the form in which a store decides it, for the period in
-// which at is: the LeakRate is the end of the period, negative and in microseconds since the Unix
-// epoch, and Begins is its beginning. An operation under another limit stays as it is. A period that
-// begins before 1970, or ends after [MaxTime], is [ErrInvalidLimit].
+// SetPeriod gives an operation under a quota the form in which a store decides it, for the period
+// in which at is: the LeakRate is the end of the period, negative and in microseconds since the
+// Unix epoch, and Begins is its beginning. An operation under another limit stays as it is. A
+// period that begins before 1970, or ends after [MaxTime], is [ErrInvalidLimit].
 //
 // A store whose clock is in another period answers with a [*PeriodError]. The caller then sets the
 // period of each operation by its time, and asks again, as the Limiter does.
@@ -211,8 +211,9 @@ func (o *Op) SetPeriod(at time.Time) error {
 // PeriodError is the answer to operations under quotas of the calendar of which one is not in the
 // period that the store's clock is in. Nothing was applied.
 type PeriodError struct {
-	// Times has the bucket's time of each operation: the store's clock, or the time of the last write
-	// if the clock is behind it. So two buckets can be in two periods, until the clock is as far again.
+	// Times has the bucket's time of each operation: the store's clock, or the time of the last
+	// write if the clock is behind it. So two buckets can be in two periods, until the clock is as
+	// far again.
 	Times []time.Time
 }
 
@@ -224,8 +225,8 @@ func (e *PeriodError) Error() string {
 // limit, in the form in which stores decide, is one.
 func (l Limit) empties() (us int64, quota bool) { return int64(-l.LeakRate), l.LeakRate < 0 }
 
-// SetLimit sets Capacity, LeakRate and Empties by a limit in the form in which a store decides. It is
-// for backends and wrappers that make a State themselves.
+// SetLimit sets Capacity, LeakRate and Empties by a limit in the form in which a store decides. It
+// is for backends and wrappers that make a State themselves.
 func (s *State) SetLimit(l Limit) {
 	s.Capacity, s.LeakRate, s.Empties = l.Capacity, l.LeakRate, time.Time{}
 	if us, quota := l.empties(); quota {
@@ -233,9 +234,9 @@ func (s *State) SetLimit(l Limit) {
 	}
 }
 
-// Limit returns the capacity and the rate of the state in the form in which a store decides, where a
-// quota of the calendar has the end of its period as a negative LeakRate. It is the limit of the call
-// only if the bucket leaks at the rate of the call.
+// Limit returns the capacity and the rate of the state in the form in which a store decides, where
+// a quota of the calendar has the end of its period as a negative LeakRate. It is the limit of the
+// call only if the bucket leaks at the rate of the call.
 func (s *State) Limit() Limit {
 	if s.Empties.IsZero() {
 		return Limit{Capacity: s.Capacity, LeakRate: s.LeakRate}
@@ -243,8 +244,8 @@ func (s *State) Limit() Limit {
 	return Limit{Capacity: s.Capacity, LeakRate: -float64(s.Empties.UnixMicro())}
 }
 
-// times returns the times of the buckets of a transaction, and whether all operations under quotas are
-// in their periods.
+// times returns the times of the buckets of a transaction, and whether all operations under quotas
+// are in their periods.
 func (t Txn) times(recs []*Record, clock int64, maxSkew time.Duration) (times []time.Time, inside bool) {
 	inside = true
 	for i := range t {

@@ -221,8 +221,8 @@ func (r *Record) special(op *Op, clock int64, maxSkew time.Duration) (st State, 
 	return st, effect, nil
 }
 
-// State reports the state of the bucket at time clock by the capacity of limit, or by the limit last
-// written if limit is zero. It changes nothing.
+// State reports the state of the bucket at time clock by the capacity of limit, or by the limit
+// last written if limit is zero. It changes nothing.
 func (r Record) State(limit Limit, clock int64, maxSkew time.Duration) State {
 	if limit == (Limit{}) {
 		limit = r.Limit
@@ -240,8 +240,8 @@ func (r Record) State(limit Limit, clock int64, maxSkew time.Duration) State {
 }
 
 // leaking returns limit with the rate at which the bucket leaks from the level now until the next
-// write: the one last written. A bucket that may have been pruned shows the rate of the call, as one
-// that does not exist: an answer must not tell the two apart.
+// write: the one last written. A bucket that may have been pruned shows the rate of the call, as
+// one that does not exist: an answer must not tell the two apart.
 func (r *Record) leaking(limit Limit, level float64, now int64) Limit {
 	if r.Limit != (Limit{}) && (level > 0 || r.Held > 0 || r.blocked(now)) {
 		limit.LeakRate = r.LeakRate
@@ -249,8 +249,8 @@ func (r *Record) leaking(limit Limit, level float64, now int64) Limit {
 	return limit
 }
 
-// Refusal returns the state of an operation that was refused, with its RetryAfter. The record
-// is the bucket as the refusal left it, or as it was before. A refusal that [Record.Fill] answers by
+// Refusal returns the state of an operation that was refused, with its RetryAfter. The record is
+// the bucket as the refusal left it, or as it was before. A refusal that [Record.Fill] answers by
 // the rate of op, because it ends the time at an old rate, is answered so. Refusal is for wrappers,
 // and for backends that decide elsewhere than in Fill.
 func (r Record) Refusal(op *Op, clock int64, maxSkew time.Duration) State {
@@ -288,8 +288,8 @@ func (r Record) Expired(clock int64, maxSkew time.Duration) bool {
 //
 //	max(0, Level - LeakRate * ((now - Time) / 1e6))
 //
-// A LeakRate below 0 is the end of a period: Level is left before the time -LeakRate, and 0 from then
-// on.
+// A LeakRate below 0 is the end of a period: Level is left before the time -LeakRate, and 0 from
+// then on.
 func (r *Record) LevelAt(now int64) float64 {
 	if now <= r.Time {
 		return r.Level // a busy key is often filled twice in a microsecond: skip the division
@@ -297,7 +297,7 @@ func (r *Record) LevelAt(now int64) float64 {
 	return levelAfter(r.Level, r.LeakRate, r.Time, now-r.Time)
 }
 
-// levelAfter returns what is left of a level us microseconds after the time at.
+// levelAfter returns the rest of a level us microseconds after the time at.
 func levelAfter(level, rate float64, at, us int64) float64 {
 	if rate < 0 {
 		if at+us >= int64(-rate) {

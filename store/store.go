@@ -13,11 +13,11 @@ import (
 // need not validate them again. It must answer [errors.ErrUnsupported] to a [Mode] or a field
 // that it does not know, and must never ignore one.
 //
-// If the context is already done, every method returns the context's error and does nothing.
-// After Close every method returns [ErrClosed]. After an error other than [ErrUnknownOutcome]
-// nothing was applied. A refusal is a [State], never an error. A store never gets [Nobody] or
-// [Unlimited]. It gets a quota of the calendar in the form of [Op.SetPeriod]: a negative leak rate is
-// the time at which a bucket empties, and nothing leaks before.
+// If the context is already done, every method returns the context's error and does nothing. After
+// Close every method returns [ErrClosed]. After an error other than [ErrUnknownOutcome] nothing was
+// applied. A refusal is a [State], never an error. A store never gets [Nobody] or [Unlimited]. It
+// gets a quota of the calendar in the form of [Op.SetPeriod]: a negative leak rate is the time at
+// which a bucket empties, and nothing leaks before.
 type Store interface {
 	// Fill decides one operation on one bucket atomically. It is the hot path.
 	Fill(ctx context.Context, op Op) (State, error)
@@ -28,8 +28,9 @@ type Store interface {
 	Apply(ctx context.Context, txns ...Txn) ([]Result, error)
 
 	// Read returns the state of each bucket, in the order of the arguments, by the capacity of the
-	// argument and the rate at which the bucket leaks; see [State]. A zero Limit stands for the limit last written to the bucket. A bucket that
-	// does not exist is empty, and without a limit its Capacity is 0. Read writes nothing.
+	// argument and the rate at which the bucket leaks; see [State]. A zero Limit stands for the
+	// limit last written to the bucket. A bucket that does not exist is empty, and without a limit
+	// its Capacity is 0. Read writes nothing.
 	Read(ctx context.Context, buckets ...Bucket) ([]State, error)
 
 	// Delete removes buckets, whatever their state. It ignores keys that do not exist.
@@ -75,11 +76,11 @@ const (
 	// Always puts the amount in even above the capacity, and takes it out down to zero: Drain,
 	// Capture, Release.
 	Always
-	// Ask puts nothing in: AbleToAccept. Accepted is that of the same operation in mode IfFits at the
-	// same moment; the rest of the State is that of a read, and RetryAfter is by its rate. A store writes
-	// nothing, makes no bucket, and takes no lock that another process can hold for long. An Ask
-	// carries no penalty. In a transaction it may stand beside operations of mode IfFits; see
-	// [Decide].
+	// Ask puts nothing in: AbleToAccept. Accepted is that of the same operation in mode IfFits at
+	// the same moment; the rest of the State is that of a read, and RetryAfter is by its rate. A
+	// store writes nothing, makes no bucket, and takes no lock that another process can hold for
+	// long. An Ask carries no penalty. In a transaction it may stand beside operations of mode
+	// IfFits; see [Decide].
 	Ask
 	// Block blocks the bucket for BlockFor, or [UntilEmpty], and leaves level, held units and time
 	// as they are. It has only a key and a BlockFor, and a Limit if the State should be by that limit.
@@ -129,9 +130,9 @@ type Op struct {
 	// of its earlier call: the operation then succeeds only if nobody has put units in since.
 	CeilingAt time.Time
 	// Begins is the beginning of the period that ends at -LeakRate, in microseconds since the Unix
-	// epoch, if LeakRate is negative; see [Op.SetPeriod]. It is 0 under other limits. If the bucket's
-	// time, which is the store's clock or the last write if the clock is behind it, is not in the
-	// period, the store answers [*PeriodError].
+	// epoch, if LeakRate is negative; see [Op.SetPeriod]. It is 0 under other limits. If the
+	// bucket's time, which is the store's clock or the last write if the clock is behind it, is not
+	// in the period, the store answers [*PeriodError].
 	Begins int64
 	// BlockFor is the penalty. If it is not 0, the amount does not fit, and no block lasts, the
 	// bucket is blocked for BlockFor, or [UntilEmpty]. In mode Block it is the duration of the

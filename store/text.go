@@ -40,8 +40,8 @@ var (
 //
 // A period is one of package time, or has days of 24 hours and weeks: 30d, 2w. A calendar period is
 // hour, day, week, month or year, and has a zone. A process keeps each kind of calendar period for
-// ever, 65,536 at most, so do not read such texts from strangers. The error is [ErrInvalidLimit] and
-// tells how to write a limit.
+// ever, 65,536 at most, so do not read such texts from strangers. The error is [ErrInvalidLimit]
+// and tells how to write a limit.
 func ParseLimit(s string) (Limit, error) {
 	switch s {
 	case textNobody, "0":
@@ -84,8 +84,8 @@ func parseLimit(s string) (Limit, error) {
 	return Over(capacity, period), err
 }
 
-// cutPeriod cuts a calendar period from its zone. It reports whether the text is that of a period, with
-// or without a zone.
+// cutPeriod cuts a calendar period from its zone. It reports whether the text is that of a period,
+// with or without a zone.
 func cutPeriod(text string) (period, zone string, calendar bool) {
 	period, zone, calendar = strings.Cut(text, "@")
 	name, _, _ := strings.Cut(period, ",")

@@ -16,10 +16,9 @@ import (
 // A refused transaction blocks the buckets of the operations that were refused and carry a penalty,
 // and changes times that were more than maxSkew ahead of clock. It ends the time at an old rate of
 // every bucket that an operation other than Ask names, as [Record.Fill] does, unless the operations
-// on one bucket exceed its capacity and ceiling together. A bucket that is blocked already stays as it is. The
-// RetryAfter of a refused operation is the wait until all operations of
-// the transaction on the same bucket fit, one after the other, at the rate at which the refusal left
-// the bucket.
+// on one bucket exceed its capacity and ceiling together. A bucket that is blocked already stays as
+// it is. The RetryAfter of a refused operation is the wait until all operations of the transaction
+// on the same bucket fit, one after the other, at the rate at which the refusal left the bucket.
 func Decide(txn Txn, recs []*Record, clock int64, maxSkew time.Duration) (res Result, effects []Effect) {
 	if times, inside := txn.times(recs, clock, maxSkew); !inside {
 		return Result{Err: &PeriodError{times}}, make([]Effect, len(txn))
@@ -133,10 +132,10 @@ func (t Txn) asksSome() bool {
 	return slices.ContainsFunc(t, func(op Op) bool { return op.Mode == Ask })
 }
 
-// together returns the wait until all operations of the transaction on the record r fit, one
-// after the other. The record is as the refusal left it. The waits that Fill returned in Decide are of no use here: Fill counted the
-// units of earlier operations as units in the bucket, which leak during the wait. Such a wait
-// is finite even if the sum of the operations exceeds the capacity.
+// together returns the wait until all operations of the transaction on the record r fit, one after
+// the other. The record is as the refusal left it. The waits that Fill returned in Decide are of no
+// use here: Fill counted the units of earlier operations as units in the bucket, which leak during
+// the wait. Such a wait is finite even if the sum of the operations exceeds the capacity.
 func together(txn Txn, recs []*Record, r *Record, clock int64, maxSkew time.Duration) time.Duration {
 	now := *r
 	now.unskew(clock, maxSkew)

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// TestExecReaps: as the first process of a container, brim exec waits for the processes whose parents
-// have ended, and still ends with the exit status of its command.
+// TestExecReaps: as the first process of a container, brim exec waits for the processes whose
+// parents have ended, and still ends with the exit status of its command.
 func TestExecReaps(t *testing.T) {
 	t.Parallel()
 	cmd := command(t, "exec", "k", "1", "--capacity", "1", "--over", "30d", "--store", storeIn(t), "--", "sh", "-c",

@@ -16,9 +16,10 @@ var passedOn = []os.Signal{
 	syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGWINCH,
 }
 
-// reap waits for all children until the one with the given ID has ended, and returns its exit status
-// as an error. The first process of a container is the parent of all processes there whose own parents
-// have ended. They stay as zombies, each with its process ID, until their parent has waited for them.
+// reap waits for all children until the one with the given ID has ended, and returns its exit
+// status as an error. The first process of a container is the parent of all processes there whose
+// own parents have ended. They stay as zombies, each with its process ID, until their parent has
+// waited for them.
 func reap(id int) error {
 	for {
 		var ws syscall.WaitStatus

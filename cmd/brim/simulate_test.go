@@ -116,9 +116,9 @@ func TestCompare(t *testing.T) {
 	cliIn(t, ctx, "", long...).want(t, 130, `"complete":false`, "ended by signal: interrupt")
 }
 
-// Every answer in docs/algorithms.md and docs/queues.md is the output of the command above it. The binary
-// answers, since the race detector would make the long simulations ten times slower, and they are one
-// goroutine each.
+// Every answer in docs/algorithms.md and docs/queues.md is the output of the command above it. The
+// binary answers, since the race detector would make the long simulations ten times slower, and
+// they are one goroutine each.
 func TestAlgorithmsPage(t *testing.T) {
 	var pages strings.Builder
 	for _, name := range []string{"algorithms.md", "queues.md"} {

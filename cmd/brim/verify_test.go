@@ -95,7 +95,8 @@ func TestVerifyJournal(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	// The first fill is in the file, and the two others of the same bucket are one change in the journal.
+	// The first fill is in the file, and the two others of the same bucket are one change in the
+	// journal.
 	cli(t, "verify", "--store", crashed).want(t, exitOK, "sound: 4 values; the journal changes 1", "")
 	var report reportJSON
 	if cli(t, "verify", "--store", crashed, "--json").decode(t, &report); report.InJournal != 1 || report.Intact["brim"] != 4 {

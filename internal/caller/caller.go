@@ -138,11 +138,11 @@ const swift = 10 * time.Millisecond
 // Correct puts the units in. If the units are in, the caller does not count, and Correct gives them
 // back. It does so also if ctx has ended.
 //
-// Of a charge, LeakRate times its age may have leaked, and all of it at the end of its period under a
-// quota of the calendar, so Correct gives back the rest at most.
-// However many charges the bucket holds, it is then never emptier than a bucket of the callers who
-// count: it leaks no faster than that bucket, or than any one of the charges. If the store gave the
-// rest back later than expected, more had leaked by then, and Correct puts those units in again.
+// Of a charge, LeakRate times its age may have leaked, and all of it at the end of its period under
+// a quota of the calendar, so Correct gives back the rest at most. However many charges the bucket
+// holds, it is then never emptier than a bucket of the callers who count: it leaks no faster than
+// that bucket, or than any one of the charges. If the store gave the rest back later than expected,
+// more had leaked by then, and Correct puts those units in again.
 func (c *Charge) Correct(ctx context.Context, l Limiter) error {
 	ctx = context.WithoutCancel(ctx)
 	if c.Timeout > 0 {

@@ -91,8 +91,8 @@ func (n Names) Ledger() (tables []string) {
 	return tables
 }
 
-// functions are the functions by which sessions share buckets. No name continues another one's with a low
-// line, so the functions of two tables never have one name.
+// functions are the functions by which sessions share buckets. No name continues another one's with
+// a low line, so the functions of two tables never have one name.
 var functions = [...]string{
 	"decide", "parse_limit", "period_start", "period_at", "apply_limit", "try_fillup", "fillup", "able_to_accept",
 	"drain", "state", "block", "unblock",

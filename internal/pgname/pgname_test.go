@@ -50,8 +50,8 @@ func TestRender(t *testing.T) {
 	}
 }
 
-// TestFunctionNames: PostgreSQL would cut longer names off, and try_fillup of the default table could be
-// fillup of a table called try.
+// TestFunctionNames: PostgreSQL would cut longer names off, and try_fillup of the default table
+// could be fillup of a table called try.
 func TestFunctionNames(t *testing.T) {
 	n, err := New("", strings.Repeat("t", maxTable))
 	if err != nil {

@@ -63,9 +63,9 @@ type Table struct {
 	Due               int64 // dead rows at which autovacuum comes
 }
 
-// Table judges whether a table exists, survives a crash of the server, has its keys, and lets the user do
-// all that rights names; see check_table.sql. keys are lists of columns, the first of which is the primary
-// key. Table returns false if no decision can work on the table.
+// Table judges whether a table exists, survives a crash of the server, has its keys, and lets the
+// user do all that rights names; see check_table.sql. keys are lists of columns, the first of which
+// is the primary key. Table returns false if no decision can work on the table.
 func (k *Check) Table(ctx context.Context, name string, rights []string, keys ...string) (t Table, usable bool, err error) {
 	t.Name = pgname.Quote(k.Names.Schema()) + "." + pgname.Quote(name)
 	var unlogged *string
@@ -128,7 +128,8 @@ func (k *Check) Table(ctx context.Context, name string, rights []string, keys ..
 	return t, len(lacking) == 0 && !distributed && len(keyless) == 0, nil
 }
 
-// Identity is the remedy for a sequence that is behind the ids of accounts, as logical replication leaves it.
+// Identity is the remedy for a sequence that is behind the ids of accounts, as logical replication
+// leaves it.
 func (k *Check) Identity() string {
 	accounts := pgname.Quote(k.Names.Schema()) + "." + pgname.Quote(k.Names.Table()+accounts)
 	return fmt.Sprintf("`SELECT setval(pg_get_serial_sequence(%s, 'id'), max(id)) FROM %s`", pgname.Literal(accounts), accounts)

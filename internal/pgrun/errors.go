@@ -257,8 +257,8 @@ func IsCode(err error, code string) bool {
 	return errors.As(err, &pg) && pg.Code == code
 }
 
-// IsDuplicate reports that another transaction has inserted the same key, and that a repetition will find
-// it. A sequence that is behind takes more than that.
+// IsDuplicate reports that another transaction has inserted the same key, and that a repetition
+// will find it. A sequence that is behind takes more than that.
 func IsDuplicate(err error) bool {
 	var pg *pgconn.PgError
 	return errors.As(err, &pg) && pg.Code == "23505" && !isIdentity(pg)

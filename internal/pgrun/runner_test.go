@@ -257,8 +257,8 @@ func TestHeldRowIsFoundOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Each caller leads its flush. The numbers are the flushes of the usual lane, and 1 if the slow one
-	// had any.
+	// Each caller leads its flush. The numbers are the flushes of the usual lane, and 1 if the slow
+	// one had any.
 	for _, want := range [][2]int{{2, 0}, {2, 1}} {
 		ctx, cancel := context.WithCancel(t.Context())
 		leave = cancel

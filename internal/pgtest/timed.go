@@ -15,8 +15,8 @@ import (
 const together = 12
 
 // Timed makes calls that get no answer. Each must fail within twice the bound, with
-// [store.ErrUnavailable], or with [store.ErrUnknownOutcome] if unknown says that it may. A call whose
-// outcome a slow machine leaves unknown is made again, up to three times.
+// [store.ErrUnavailable], or with [store.ErrUnknownOutcome] if unknown says that it may. A call
+// whose outcome a slow machine leaves unknown is made again, up to three times.
 func Timed(t testing.TB, bound time.Duration, calls map[string]func(context.Context) error, unknown func(name string) bool) {
 	t.Helper()
 	var wg sync.WaitGroup

@@ -17,8 +17,8 @@ import (
 // github.com/mattn/go-sqlite3 and github.com/ncruces/go-sqlite3 have the second.
 var drivers = []string{"sqlite", "sqlite3"}
 
-// maxIdle is the number of idle connections that the pool keeps. A store uses one to write and a few
-// to read, and opening one takes longer than a decision.
+// maxIdle is the number of idle connections that the pool keeps. A store uses one to write and a
+// few to read, and opening one takes longer than a decision.
 const maxIdle = 8
 
 // Database opens the database of a place of kind [SQLite] with a driver that the program has

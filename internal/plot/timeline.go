@@ -18,8 +18,8 @@ var widths = []time.Duration{
 
 const day = 24 * time.Hour
 
-// Timeline counts decisions by time, in bins of equal width, and draws them. It chooses the width by
-// itself: the narrowest that needs at most 150 bins. The zero value is an empty timeline.
+// Timeline counts decisions by time, in bins of equal width, and draws them. It chooses the width
+// by itself: the narrowest that needs at most 150 bins. The zero value is an empty timeline.
 type Timeline struct {
 	width int // the index in widths
 	bins  map[int64]Bin

@@ -9,8 +9,8 @@
 // again. The transactions of one process wait for each other in the order in which they came.
 //
 // The runner keeps the connection of its last transaction if the pool has no bound. On its own
-// connections it sets busy_timeout to 0, and synchronous to the level that the store's options promise.
-// Both are as they were when the connection goes back to the pool.
+// connections it sets busy_timeout to 0, and synchronous to the level that the store's options
+// promise. Both are as they were when the connection goes back to the pool.
 //
 // No file of the database is ever opened here, not even to be read: with POSIX locks, closing any
 // descriptor of a file ends all locks that the process has on it. See [Runner.lost].

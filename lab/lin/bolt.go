@@ -12,8 +12,8 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// killed is a store or a ledger in a bbolt file, or in a database of SQLite. A child serves the calls, is killed, and starts
-// again over the same file.
+// killed is a store or a ledger in a bbolt file, or in a database of SQLite. A child serves the
+// calls, is killed, and starts again over the same file.
 type killed struct {
 	m     model
 	clk   *clock
@@ -98,8 +98,8 @@ const kills = 3
 // segment is the size of a segment of the journal. A history fills many.
 const segment = 4 << 10
 
-// inFile returns a store in a file, and a plan with kills. A bolt store has a journal, or none if Segment
-// is 0. A kill loses nothing that was acknowledged.
+// inFile returns a store in a file, and a plan with kills. A bolt store has a journal, or none if
+// Segment is 0. A kill loses nothing that was acknowledged.
 func inFile(s Setting) func(r *rand.Rand) (world, plan, error) {
 	return func(r *rand.Rand) (world, plan, error) {
 		limits := limitsOf(r, 0, 1, 2)

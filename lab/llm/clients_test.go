@@ -20,8 +20,9 @@ type clients struct {
 	anthropic anthropic.Client
 }
 
-// newClients returns SDKs that call a server with a key, through an HTTP client. They try again after a
-// millisecond, where nobody tells them to wait, instead of the seconds that they would sleep.
+// newClients returns SDKs that call a server with a key, through an HTTP client. They try again
+// after a millisecond, where nobody tells them to wait, instead of the seconds that they would
+// sleep.
 func newClients(url, key string, c *http.Client) *clients {
 	base := c.Transport
 	if base == nil {

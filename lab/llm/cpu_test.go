@@ -66,8 +66,8 @@ func (s *server) Open(upstream string, _ *int) (err error) {
 			}, &llmlimit.Options{Drain: true})
 		}
 		h = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			// Otherwise the server may close the body of the request at the first write of the answer,
-			// while the plain proxy still looks for its end: the answer then breaks off.
+			// Otherwise the server may close the body of the request at the first write of the
+			// answer, while the plain proxy still looks for its end: the answer then breaks off.
 			_ = http.NewResponseController(w).EnableFullDuplex()
 			proxy.ServeHTTP(w, r)
 		})

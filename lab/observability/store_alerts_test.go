@@ -142,8 +142,8 @@ func TestNearlyFull(t *testing.T) {
 	fire(t, tool, alerts, full, map[string][2]string{"BrimNearlyFull": {`"job":"app","limit":"api"`, "61m"}}, []string{"20m", "61m"})
 }
 
-// TestHeldUp tests the alert on a stranger's transaction, with the findings of a server on which one is
-// open: it has an id, and in the second case it also holds a row.
+// TestHeldUp tests the alert on a stranger's transaction, with the findings of a server on which
+// one is open: it has an id, and in the second case it also holds a row.
 func TestHeldUp(t *testing.T) {
 	tool, alerts := promtool(t), alertsFile(t)
 	for _, tc := range []struct{ name, sql, subject string }{

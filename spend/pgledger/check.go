@@ -88,8 +88,9 @@ func (l *Ledger) newest(ctx context.Context, tx pgx.Tx) (id int64, err error) {
 	return id, err
 }
 
-// identity judges the sequence of the ids of accounts. The trial has made an account, whose id is above
-// all that were committed before unless the sequence is behind. This needs no right on the sequence.
+// identity judges the sequence of the ids of accounts. The trial has made an account, whose id is
+// above all that were committed before unless the sequence is behind. This needs no right on the
+// sequence.
 func (l *Ledger) identity(ctx context.Context, tx pgx.Tx, k *pgrun.Check, before int64) error {
 	after, err := l.newest(ctx, tx)
 	if err == nil && after == before {
@@ -139,8 +140,8 @@ func tables(ctx context.Context, k *pgrun.Check) (bool, error) {
 	return all, nil
 }
 
-// lost gives the tables that are missing another remedy, if others have rows: migrations.Up refuses to
-// make an empty table beside them.
+// lost gives the tables that are missing another remedy, if others have rows: migrations.Up refuses
+// to make an empty table beside them.
 func lost(ctx context.Context, k *pgrun.Check, tables []string) error {
 	rows := false
 	for _, name := range tables {

@@ -101,7 +101,8 @@ func TestCheckFindsAndMends(t *testing.T) {
 	if err != nil || undone {
 		t.Errorf("the remedies let the user change entries or rules: %v, %v", undone, err)
 	}
-	// As after a move by logical replication, which copies no sequence. The second one finds a free id.
+	// As after a move by logical replication, which copies no sequence. The second one finds a free
+	// id.
 	for _, c := range []struct{ name, id string }{{"the next id is taken", "1"}, {"a later id is taken", "1000"}} {
 		run(t, admin, fmt.Sprintf(`DELETE FROM %[1]s.buckets_accounts; INSERT INTO %[1]s.buckets_accounts (id, key) OVERRIDING SYSTEM VALUE VALUES (%[2]s, 'cards/1');
 			ALTER TABLE %[1]s.buckets_accounts ALTER id RESTART WITH 1`, schema, c.id))
@@ -151,8 +152,8 @@ func TestCheckFindsAndMends(t *testing.T) {
 	}
 }
 
-// TestCheckOfOpenTransactions finds a stranger who holds a row of the ledger, and runs the remedy. A
-// transaction that touches no table of the ledger is for postgres.Check to find.
+// TestCheckOfOpenTransactions finds a stranger who holds a row of the ledger, and runs the remedy.
+// A transaction that touches no table of the ledger is for postgres.Check to find.
 func TestCheckOfOpenTransactions(t *testing.T) {
 	server := pgtest.NewServer(t)
 	admin := server.Pool(t)

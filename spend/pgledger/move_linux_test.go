@@ -23,9 +23,9 @@ import (
 var moving = regexp.MustCompile("(?s)   ```sql\n   -- (old|new) server\n(.*?)   ```\n")
 
 // TestMove runs the statements of the documentation that move a ledger to another server by logical
-// replication. Callers spend on new accounts until they lose the right, and send the spend that failed
-// again to the new server. Each spend must be approved once. At last, the copy of the table of migrations
-// must fail, as the page says.
+// replication. Callers spend on new accounts until they lose the right, and send the spend that
+// failed again to the new server. Each spend must be approved once. At last, the copy of the table
+// of migrations must fail, as the page says.
 func TestMove(t *testing.T) {
 	const callers, limit, before = 4, 3, 100
 	text, err := os.ReadFile("../../docs/postgres-upkeep.md")

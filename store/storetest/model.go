@@ -261,9 +261,9 @@ func (b Bucket) block(op store.Op, clock int64, until time.Time) (Bucket, bool) 
 	return b, true
 }
 
-// empties returns the first time from now on at which nothing is left of the level. A wait that ends
-// with the period of a quota tries the operations at that moment, and they block nothing until a
-// period is over that is over already.
+// empties returns the first time from now on at which nothing is left of the level. A wait that
+// ends with the period of a quota tries the operations at that moment, and they block nothing until
+// a period is over that is over already.
 func (b Bucket) empties(now int64) int64 {
 	if ends := -b.limit.LeakRate; ends > 0 && float64(now) >= ends {
 		return now
@@ -335,8 +335,8 @@ func (m Model) state(op store.Op, b Bucket, d decision, clock int64, got *store.
 	if seen.until > now {
 		st.BlockedUntil = time.UnixMicro(seen.until)
 	}
-	// A bucket leaks at the rate last written. Where nothing is in it and no block keeps it from being
-	// pruned, it shows the rate of the call.
+	// A bucket leaks at the rate last written. Where nothing is in it and no block keeps it from
+	// being pruned, it shows the rate of the call.
 	setRate := func() {
 		rate := op.LeakRate
 		if b.limit != (store.Limit{}) && (st.Level > 0 || st.Held > 0 || seen.until > now) {

@@ -94,8 +94,8 @@ func (m Model) apply(txn store.Txn, clock int64, got *store.Result, lone bool) (
 	return want, nil
 }
 
-// outside returns the times of the buckets if an operation is under a quota of the calendar and not in
-// its period.
+// outside returns the times of the buckets if an operation is under a quota of the calendar and not
+// in its period.
 func (t *transaction) outside() (times []time.Time) {
 	outside := false
 	for _, op := range t.txn {

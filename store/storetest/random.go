@@ -199,8 +199,8 @@ func (d *driver) op(t *rapid.T, limits map[string]store.Op) store.Op {
 	return op
 }
 
-// dated returns an operation on a bucket, in the period of the clock if its limit is a quota, or in the
-// period before or behind it.
+// dated returns an operation on a bucket, in the period of the clock if its limit is a quota, or in
+// the period before or behind it.
 func (d *driver) dated(b store.Bucket, extra int) store.Op {
 	op, at := store.Op{Bucket: b}, d.clock.now()
 	if begins, ends := b.Limit.PeriodAt(at); extra == 5 {

@@ -19,7 +19,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestWorks runs the first two parts of the demo, which compare what they show.
+// TestWorks runs the first two parts of the demo, which judge their own results.
 func TestWorks(t *testing.T) {
 	self, err := os.Executable()
 	if err != nil {

@@ -59,8 +59,8 @@ func remembers(ctx context.Context, self, file string) error {
 	return nil
 }
 
-// killAtRefusal runs a process that sends mails, shows its lines, and kills it at the first refusal. It
-// returns the number of the lines.
+// killAtRefusal runs a process that sends mails, shows its lines, and kills it at the first
+// refusal. It returns the number of the lines.
 func killAtRefusal(ctx context.Context, self, file string) (lines int, err error) {
 	cmd := exec.CommandContext(ctx, self, "-"+mailFlag, file)
 	cmd.Stderr = os.Stderr

@@ -1,9 +1,9 @@
-// Command demo shows in a few seconds that limits and budgets in a bbolt file survive kill -9, and that
-// several processes cannot overspend a budget together.
+// Command demo shows in a few seconds that limits and budgets in a bbolt file survive kill -9, and
+// that several processes cannot overspend a budget together.
 //
-// First a process fills a bucket and is killed, and the next one is refused. Then three processes spend
-// from one budget. At the end processes that fill buckets are killed, and the units in the file are
-// compared with those that were acknowledged. The demo exits with 1 if anything is wrong.
+// First a process fills a bucket and is killed, and the next one is refused. Then three processes
+// spend from one budget. At the end processes that fill buckets are killed, and the units in the
+// file are compared with those that were acknowledged. The demo exits with 1 if anything is wrong.
 //
 // Run it in the root of the module:
 //

@@ -19,8 +19,8 @@ import (
 	"github.com/brimgo/brim/spend/sqliteledger"
 )
 
-// Bench compares rates in turns, all with a sync before each answer: a store with an UPDATE of one row in a
-// transaction of its own and with package bolt, and a ledger with boltledger.
+// Bench compares rates in turns, all with a sync before each answer: a store with an UPDATE of one
+// row in a transaction of its own and with package bolt, and a ledger with boltledger.
 func Bench(b *testing.B, d Driver) {
 	for _, c := range []struct {
 		name          string
