@@ -43,20 +43,41 @@ func (s *Server) Planned(t testing.TB, application, settings string) (pool *pgxp
 }
 
 // Reported waits until the server has ended all sessions of an application. It has then counted their
-// reads and writes.
+// reads and writes; before PostgreSQL 15, a process of its own counts them up to half a second later.
 func Reported(t testing.TB, pool *pgxpool.Pool, application string) {
 	t.Helper()
 	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(5 * time.Millisecond) {
-		var sessions int
-		const sql = "SELECT count(*) FROM pg_stat_activity WHERE application_name = $1"
-		if err := pool.QueryRow(t.Context(), sql, application).Scan(&sessions); err != nil {
+		var sessions, version int
+		const sql = "SELECT count(*), current_setting('server_version_num')::int FROM pg_stat_activity WHERE application_name = $1"
+		if err := pool.QueryRow(t.Context(), sql, application).Scan(&sessions, &version); err != nil {
 			t.Fatal(err)
 		}
 		if sessions == 0 {
+			if version < 150_000 {
+				time.Sleep(time.Second)
+			}
 			return
 		}
 		if time.Now().After(deadline) {
 			t.Fatalf("%d sessions do not end", sessions)
 		}
 	}
+}
+
+// Flush has the one session of a pool report its reads and writes.
+func Flush(t testing.TB, pool *pgxpool.Pool) {
+	t.Helper()
+	var version int
+	if err := pool.QueryRow(t.Context(), "SELECT current_setting('server_version_num')::int").Scan(&version); err != nil {
+		t.Fatal(err)
+	}
+	sql, pause := "SELECT pg_stat_force_next_flush()", time.Duration(0)
+	if version < 150_000 { // a session reports, and a process writes, every half second
+		sql, pause = "SELECT 1", time.Second
+	}
+	time.Sleep(pause)
+	if _, err := pool.Exec(t.Context(), sql); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(pause)
 }

@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"runtime"
 	"strings"
+	"testing"
 
 	"github.com/brimgo/brim/internal/supervisor"
 )
@@ -53,4 +54,35 @@ func missing() error {
 		how = `install Redis 6.2 or later ("apt-get install redis-server", "dnf install redis", "apk add redis") or Valkey`
 	}
 	return fmt.Errorf("no Redis to test against; %s, or set %s to the program of a server", how, envRedis)
+}
+
+// Before7 reports whether the program that tests start is a Redis older than 7.
+func Before7(t testing.TB) bool {
+	t.Helper()
+	program, err := findProgram(os.Stderr)
+	if err != nil {
+		t.Fatalf("redistest: %v", err)
+	}
+	out, err := exec.Command(program, "--version").Output() // "Redis server v=6.2.16 sha=..."
+	if err != nil {
+		t.Fatalf("redistest: %s --version: %v", program, err)
+	}
+	var major int
+	if _, err := fmt.Sscanf(string(out), "Redis server v=%d.", &major); err != nil {
+		return false // Valkey began at 7.2
+	}
+	return major < 7
+}
+
+// Enabled returns the lines of configuration that let clients use a feature, "debug-command" or
+// "protected-configs". A Redis older than 7 knows no such line, and forbids neither.
+func Enabled(t testing.TB, features ...string) (conf []string) {
+	t.Helper()
+	if Before7(t) {
+		return nil
+	}
+	for _, name := range features {
+		conf = append(conf, "enable-"+name+" yes")
+	}
+	return conf
 }

@@ -22,6 +22,20 @@ func New() (uint64, error) {
 	return n, nil
 }
 
+// Count returns the number of attempts that the environment variable BRIM_COUNT asks for, or usual if
+// the variable is not set.
+func Count(usual int) (int, error) {
+	text := os.Getenv("BRIM_COUNT")
+	if text == "" {
+		return usual, nil
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 {
+		return 0, fmt.Errorf("BRIM_COUNT=%s must be a whole number of attempts, 1 at least", text)
+	}
+	return n, nil
+}
+
 // Attempts returns usual, or night if BRIM_TORTURE=1 asks for the budgets of a night.
 func Attempts(usual, night int) int {
 	if os.Getenv("BRIM_TORTURE") == "1" {

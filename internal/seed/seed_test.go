@@ -27,3 +27,12 @@ func TestNew(t *testing.T) {
 		t.Errorf("without BRIM_SEED: %d, %v and %d, %v; want two different seeds", a, errA, b, errB)
 	}
 }
+
+func TestCount(t *testing.T) {
+	for text, want := range map[string]int{"": 7, "1": 1, "100000": 100_000, "0": 0, "-1": 0, "1e3": 0} {
+		t.Setenv("BRIM_COUNT", text)
+		if got, err := Count(7); got != want || (err == nil) != (want > 0) {
+			t.Errorf("BRIM_COUNT=%s: %d, %v; want %d", text, got, err, want)
+		}
+	}
+}
