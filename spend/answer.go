@@ -17,14 +17,15 @@ type Decision struct {
 	// repeat that first decision and ignore all later ones.
 	Replayed bool `json:"replayed,omitempty"`
 	// Canceled reports that [Budgets.Cancel] has canceled the ID. Every other request with the ID
-	// is declined. If the request had been declined before, a retry and [Budgets.Get] still tell
-	// these Declines.
+	// is declined; Approved is true in the answer to the Cancel alone. If the request had been
+	// declined before, a retry and [Budgets.Get] still tell these Declines.
 	Canceled bool `json:"canceled,omitempty"`
 	// Declines has every rule that refused, in every account: in the order of the accounts, and of
 	// their rules, after a freeze.
 	Declines []Decline `json:"declines,omitempty"`
 	// Shadow has the rules with [Rule.Shadow] that would have refused, with their figures after the
-	// decision. Money that is taken in any case has those that would have refused otherwise.
+	// decision. Those of a Record or a forced Authorize would have refused it otherwise; a forced
+	// Capture and a ReverseRefund have none.
 	Shadow []Usage `json:"shadow,omitempty"`
 	// Remaining has every rule of every account concerned, after the decision. If only the ledger's
 	// entries can tell a GrowsAt, it is zero, and so beside open holds and beside an own limit with

@@ -215,3 +215,45 @@ func TestBacktestIsBounded(t *testing.T) {
 		t.Errorf("an account that cannot be: %v", err)
 	}
 }
+
+// TestBacktestBeginsWithAPlan: an account whose first request is SetPlan has no figures of the
+// budget's own rules, and a backtest gives it none.
+func TestBacktestBeginsWithAPlan(t *testing.T) {
+	l := newTestLedger(t)
+	budget := spend.Budget{
+		Name: "cards", Currency: "EUR", Rules: []spend.Rule{spend.Leaky("leaky", cents(64), 64*time.Hour)},
+		Plans: map[string][]spend.Rule{"p": {spend.PerTransaction("one", cents(64))}},
+	}
+	b := revised(t, l, budget, nil)
+	start := l.now
+	approve(t)(b.SetPlan(t.Context(), spend.PlanRequest{ID: "p", Account: "a", Plan: "p"}))
+	charge(t, b, "1", 64)
+	approve(t)(b.SetPlan(t.Context(), spend.PlanRequest{ID: "back", Account: "a"}))
+	charge(t, b, "2", 64)
+	if flips, _ := backtest(t, b, start, budget); len(flips) > 0 {
+		t.Errorf("%d flips: %+v", len(flips), flips)
+	}
+}
+
+// TestBacktestOfMovedMoney: a spend that takes the ID of a canceled decline has an amount of its own,
+// by which rules with a bound take its increases.
+func TestBacktestOfMovedMoney(t *testing.T) {
+	l := newTestLedger(t)
+	budget := spend.Budget{Name: "cards", Currency: "EUR", Rules: []spend.Rule{
+		spend.Rolling("small", cents(100), day).MatchingAtMost(cents(90)), spend.PerTransaction("single", cents(300)),
+	}}
+	b := revised(t, l, budget, nil)
+	start := l.now
+	if d, err := b.Charge(t.Context(), spend.Request{ID: "x", Account: "a", Amount: cents(343)}); err != nil || d.Approved {
+		t.Fatal(d, err)
+	}
+	approve(t)(b.Cancel(t.Context(), "x", "a"))
+	approve(t)(b.Authorize(t.Context(), spend.Request{ID: "x", Account: "a", Amount: cents(49), Forced: true}))
+	charge(t, b, "y", 50)
+	if d, err := b.Increase(t.Context(), spend.IncreaseRequest{ID: "i", HoldID: "x", Amount: cents(2)}); err != nil || d.Approved {
+		t.Fatal(d, err)
+	}
+	if flips, _ := backtest(t, b, start, budget); len(flips) > 0 {
+		t.Errorf("%d flips: %+v", len(flips), flips)
+	}
+}

@@ -39,12 +39,11 @@ const (
 // The ledger keeps the form that MarshalJSON writes, so a budget that has no such
 // form is [ErrBudget].
 //
-// The currency of a budget may have a scale, as in USD:8 for prices of tokens:
-// see [Money]. The budget then counts in that unit, and its rules and requests may
-// give their amounts with any scale. They are converted exactly. An amount that is
-// finer than the unit of the budget is [ErrAmount], and is never rounded. An account keeps the
-// currency and the scale of its first decision, and answers [ErrCurrency] to another one. So give
-// a budget that counts in another unit another name.
+// The currency of a budget may have a scale, as in USD:8 for prices of tokens: see [Money]. The
+// budget then counts in that unit, and its rules and requests may give their amounts with any
+// scale. They are converted exactly. An amount that is finer than the unit of the budget is
+// [ErrAmount], and is never rounded. A budget keeps its currency and its scale: New and SetRules
+// answer [ErrCurrency] to another one. So give a budget that counts in another unit another name.
 type Budget struct {
 	Name     string // 1 to 64 bytes of UTF-8 without "/"; two budgets never share an account
 	Currency string // ISO 4217 code of all amounts, with a scale or without; see [Money]

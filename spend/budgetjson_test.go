@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/brimgo/brim/internal/differ"
+	"github.com/brimgo/brim/spend/internal/figures"
 	"github.com/brimgo/brim/spend/ledger"
 )
 
@@ -23,7 +24,7 @@ func everyRule(t testing.TB) Budget {
 		t.Fatal(err)
 	}
 	eur := func(n int64) Money { return Money{n, "EUR"} }
-	return Budget{Name: "cards", Currency: "EUR:4", Rules: []Rule{
+	return Budget{Name: "cards", Currency: "EUR:4", Revision: 7, Retired: []string{"old"}, Rules: []Rule{
 		Leaky("smooth", eur(300_00), 36*time.Hour).MatchingAtLeast(Money{10001, "EUR:4"}).MatchingAtMost(eur(500)),
 		Rolling("month", eur(1000_00), 30*24*time.Hour).AtMost(eur(5000_00)),
 		Rolling("short", Money{1, "EUR:4"}, 1500*time.Microsecond),
@@ -35,14 +36,15 @@ func everyRule(t testing.TB) Budget {
 		PerTransaction("abroad", eur(100)).NotMatching("country", "DE", "AT").Matching("mcc", "true"),
 		Lifetime("ever", eur(20000_00)).Thresholds(100, 50, 80, 50).CountsCredits(),
 		Count("often", 5, 10*time.Minute).AtMost(Money{Minor: 9}).CountsDeclines(),
-		CountPer("daily", 20, Day, berlin).WeekStarting(time.Monday).CountsVoids(),
+		CountPer("daily", 20, Day, berlin).WeekStarting(time.Monday).CountsVoids().Shadow(),
 	}, Plans: map[string][]Rule{
 		"gold": {Rolling("month", eur(5000_00), 30*24*time.Hour), Calendar("day", eur(900_00), Day, berlin).DayStarting(time.Hour)},
 		"a.b":  {Lifetime("ever", Money{1, "EUR:4"})},
 	}}
 }
 
-// TestBudgetJSON: a budget and its JSON are the same budget.
+// TestBudgetJSON: a budget and its JSON are the same budget, and the budget has every field of a
+// rule: one that the JSON leaves out would be lost in the ledger.
 func TestBudgetJSON(t *testing.T) {
 	b := everyRule(t)
 	text, err := json.Marshal(b)
@@ -64,6 +66,26 @@ func TestBudgetJSON(t *testing.T) {
 	again, err := json.Marshal(same)
 	if err != nil || string(again) != string(text) {
 		t.Errorf("a second time: %s, %v; want %s", again, err, text)
+	}
+	kinds := make(map[figures.Kind]bool)
+	has := make(map[string]bool)
+	for _, plan := range want.Plans {
+		for i := range plan.Rules {
+			kinds[plan.Rules[i].Kind] = true
+			for f, v := range reflect.ValueOf(plan.Rules[i]).Fields() {
+				has[f.Name] = has[f.Name] || !v.IsZero()
+			}
+		}
+	}
+	for f := range reflect.TypeFor[figures.Rule]().Fields() {
+		if !has[f.Name] {
+			t.Errorf("no rule of everyRule has the field %s", f.Name)
+		}
+	}
+	for k := figures.Leaky; int(k) < len(figures.Kinds); k++ {
+		if !kinds[k] {
+			t.Errorf("no rule of everyRule is of the kind %s", figures.Kinds[k].Name)
+		}
 	}
 }
 
@@ -175,7 +197,14 @@ func TestBudgetErrorPath(t *testing.T) {
 // noLedger is a ledger that nobody asks.
 type noLedger struct{ ledger.Ledger }
 
-// TestBudgetSchema: the schema has the fields that are read, and those that are written.
+// alternative is a list of fields that the schema requires, alone or together with one of others.
+type alternative struct {
+	Required []string
+	AnyOf    []alternative
+}
+
+// TestBudgetSchema: the schema has the fields that are read, and those that are written. Each kind
+// of rules has its alternative, with the fields that a rule of the kind needs.
 func TestBudgetSchema(t *testing.T) {
 	raw, err := os.ReadFile("../docs/budget.schema.json")
 	if err != nil {
@@ -184,7 +213,10 @@ func TestBudgetSchema(t *testing.T) {
 	var schema struct {
 		Properties map[string]any
 		Defs       struct {
-			Rule struct{ Properties map[string]any }
+			Rule struct {
+				OneOf      []alternative
+				Properties map[string]any
+			}
 		} `json:"$defs"`
 	}
 	if err := json.Unmarshal(raw, &schema); err != nil {
@@ -201,6 +233,23 @@ func TestBudgetSchema(t *testing.T) {
 	}
 	if got := slices.Sorted(maps.Keys(schema.Properties)); !slices.Equal(got, []string{"budget", "currency", "plans", "retired", "revision", "rules"}) {
 		t.Errorf("the schema has the fields %q", got)
+	}
+	kinds := make(map[string]bool)
+	for k := figures.Leaky; int(k) < len(figures.Kinds); k++ {
+		needed := append([]string{figures.Kinds[k].Limit}, needs(k)...)
+		kinds[fmt.Sprint(slices.Sorted(slices.Values(needed)))] = true
+	}
+	alternatives := make(map[string]bool)
+	for _, one := range schema.Defs.Rule.OneOf {
+		if one.AnyOf == nil {
+			one.AnyOf = []alternative{{}}
+		}
+		for _, more := range one.AnyOf {
+			alternatives[fmt.Sprint(slices.Sorted(slices.Values(slices.Concat(one.Required, more.Required))))] = true
+		}
+	}
+	if !maps.Equal(alternatives, kinds) {
+		t.Errorf("the schema requires the fields %v; the kinds of rules need %v", alternatives, kinds)
 	}
 }
 

@@ -192,3 +192,19 @@ func TestLeakyChanges(t *testing.T) {
 		t.Errorf("an entry after the last change has another amount than the bucket: %v; want ErrCorrupt", err)
 	}
 }
+
+// TestPeriodsBefore1970: a period that ends before 1970 ends when it ends.
+func TestPeriodsBefore1970(t *testing.T) {
+	l := newTestLedger(t)
+	l.now = time.Date(1969, 10, 10, 12, 0, 0, 0, time.UTC)
+	b := budgets(t, l, spend.Calendar("day", cents(100), spend.Day, time.UTC))
+	charge(t, b, "1", 100)
+	if got := wait(t, b, 50); got != 12*time.Hour {
+		t.Errorf("50 cents fit after %v, want 12h", got)
+	}
+	l.now = l.now.Add(12 * time.Hour)
+	d, err := b.Charge(t.Context(), spend.Request{ID: "2", Account: "a", Amount: cents(100)})
+	if err != nil || !d.Approved {
+		t.Errorf("the next day: %+v, %v; want an approval", d, err)
+	}
+}

@@ -79,7 +79,7 @@ func TestDamagedData(t *testing.T) {
 			name: "another format", call: "Charge", why: "a newer version has written the account",
 			damage: func(s *snapshot) {
 				s.account = func(a ledger.Account) ledger.Account {
-					a.State = append([]byte{6}, a.State[1:]...)
+					a.State = append([]byte{a.State[0] + 1}, a.State[1:]...)
 					return a
 				}
 			},

@@ -44,9 +44,10 @@
 // # Ledgers
 //
 // A [ledger.Ledger] keeps the spends: package memledger in the process,
-// boltledger in a bbolt file beside the buckets, and pgledger in PostgreSQL. The
-// ledger keeps every decision as entries that never change. [Budgets.Verify]
-// compares the figures behind the decisions with these entries.
+// boltledger in a bbolt file beside the buckets, sqliteledger in the database of
+// the program, and pgledger in PostgreSQL. The ledger keeps every decision as
+// entries that never change. [Budgets.Verify] compares the figures behind the
+// decisions with these entries.
 //
 // If a ledger cannot answer, the caller gets an error and never an approval.
 //

@@ -22,7 +22,7 @@ func eur(s string) spend.Money {
 
 // newCards returns budgets of 1,000.00 in any 30 days. No spend may exceed 990.00.
 func newCards() *spend.Budgets {
-	l := memledger.New(nil) // boltledger and pgledger keep spends after the process ends
+	l := memledger.New(nil) // the other ledgers keep spends after the process ends
 	cards, err := spend.New(context.Background(), l, spend.Budget{
 		Name: "cards", Currency: "EUR",
 		Rules: []spend.Rule{

@@ -159,4 +159,12 @@ func TestCrowdedAccount(t *testing.T) {
 	if len(ends) > 32+32 {
 		t.Errorf("500 holds have %d ends", len(ends))
 	}
+	before, err := b.Get(t.Context(), "0")
+	if err == nil {
+		_, err = b.Extend(t.Context(), spend.ExtendRequest{ID: "extend", HoldID: "0", TTL: before.Spend.ExpiresAt.Sub(l.now) - time.Second})
+	}
+	after, getErr := b.Get(t.Context(), "0")
+	if err != nil || getErr != nil || after.Spend.ExpiresAt != before.Spend.ExpiresAt {
+		t.Errorf("%v, %v: a hold that lives longer already ends at %v, and no longer at %v", err, getErr, after.Spend.ExpiresAt, before.Spend.ExpiresAt)
+	}
 }

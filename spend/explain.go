@@ -33,8 +33,9 @@ type RuleHistory struct {
 	// negative. Declines are among them if the rule counts those.
 	Counted []Counted `json:"counted"`
 	Omitted int       `json:"omitted,omitempty"`
-	// Incomplete tells why Counted may lack something or have it at another date: Prune, Mend, or
-	// the leak of a [Leaky] rule. It is empty if it has all.
+	// Incomplete tells why Counted may lack something or have it at another date, so that Used and
+	// Held may differ from the figures of then, which Decision has: Prune, Mend, the leak of a
+	// [Leaky] rule, or credits. It is empty if it has all.
 	Incomplete string `json:"incomplete,omitempty"`
 }
 
@@ -74,13 +75,18 @@ func newRuleHistory(x *decide.Explanation, r *decide.ExplainedRule) RuleHistory 
 	in := func(n int64) Money { return Money{n, r.Rule.Limit.Currency} }
 	h := RuleHistory{
 		Account: accountOf(x.Accounts[r.Account]), Rule: r.Rule.Name, Value: r.Value, Shadow: r.Rule.Shadow, Refused: r.Refused,
-		Limit: in(r.Limit), Used: in(r.Used), Held: in(r.Held), Omitted: r.Omitted, Incomplete: r.Incomplete,
+		Limit: in(r.Limit), Omitted: r.Omitted, Incomplete: r.Incomplete,
 	}
-	if figures.Kinds[r.Rule.Kind].Spends { // a spend counts also while it is held
-		h.Used, h.Held = in(r.Used+r.Held), in(0)
+	split := func(used, held int64) (Money, Money) {
+		if figures.Kinds[r.Rule.Kind].Spends { // a spend counts also while it is held
+			used, held = used+held, 0
+		}
+		return in(used), in(held)
 	}
+	h.Used, h.Held = split(r.Used, r.Held)
 	for _, p := range r.Parts {
-		h.Counted = append(h.Counted, Counted{p.ID, time.UnixMicro(p.Dated).UTC(), in(p.Used), in(p.Held)})
+		used, held := split(p.Used, p.Held)
+		h.Counted = append(h.Counted, Counted{p.ID, time.UnixMicro(p.Dated).UTC(), used, held})
 	}
 	return h
 }

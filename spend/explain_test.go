@@ -118,3 +118,18 @@ func TestExplain(t *testing.T) {
 	}
 	t.Logf("%d rules explained", checked)
 }
+
+// TestExplainOpenHold: a rule that counts spends has counted an open hold as one, and holds nothing.
+func TestExplainOpenHold(t *testing.T) {
+	l := newTestLedger(t)
+	b := budgets(t, l, spend.Count("often", 5, day))
+	hold(t, b, "h", 1, day)
+	charge(t, b, "c", 1)
+	x, err := b.Explain(t.Context(), "c")
+	if err != nil || len(x.Rules) != 1 || len(x.Rules[0].Counted) != 1 {
+		t.Fatalf("%+v, %v", x, err)
+	}
+	if c := x.Rules[0].Counted[0]; c.Used.Minor != 1 || c.Held.Minor != 0 || x.Rules[0].Used != c.Used {
+		t.Errorf("%+v; want a hold that counts as one", x.Rules[0])
+	}
+}

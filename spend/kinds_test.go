@@ -71,6 +71,15 @@ func TestKinds(t *testing.T) {
 		for _, field := range needed {
 			base[field] = values[field][0]
 		}
+		for _, field := range needs(k) {
+			for _, bad := range []string{`"0s"`, `"-1h"`, `"1000000h"`} {
+				rule := maps.Clone(base)
+				rule[field] = bad
+				if _, err := read(rule); err == nil {
+					t.Errorf("%s: its %s may be %s", d.Name, field, bad)
+				}
+			}
+		}
 		for _, field := range fields {
 			rule := maps.Clone(base)
 			if field == "month_starts" && rule["period"] != "" {

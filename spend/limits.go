@@ -33,10 +33,15 @@ type RuleLimit struct {
 	// Default takes the account's own limits of the rule away, with and without an end. Amount and
 	// Until are then zero.
 	Default bool `json:"default,omitempty"`
-	// Add adds Amount, which may be negative, to the limit that the account has: with Until, to
-	// the one in force, and else to the one without an end, or to the amount of the budget. So two
-	// top-ups that arrive together both count. A sum below zero is [ErrAmount].
+	// Add adds Amount, which may be negative, to the limit that the account has: with Until, to the
+	// one in force, and else to the one without an end, or to the amount of the budget. So two
+	// top-ups that arrive together both count. A sum below zero is [ErrAmount], and one above the
+	// largest limit that the rule allows is [ErrBudget].
 	Add bool `json:"add,omitempty"`
+	// If, unless it is nil, is the limit that the account must have, the one to which Add would
+	// add. With another one nothing changes, and SetLimits is [ErrRequest]: somebody has changed
+	// the limit since you read it.
+	If *Money `json:"if,omitempty"`
 }
 
 // SetLimits gives an account limits of its own, in the place of the amounts of the budget: this
@@ -67,13 +72,21 @@ func (b *Budgets) SetLimits(ctx context.Context, r LimitsRequest) (_ Decision, e
 		if l.Amount, err = b.inUnit(l.Amount); err != nil {
 			return Decision{}, err
 		}
+		var must *money.Money
+		if l.If != nil {
+			m, err := b.inUnit(*l.If)
+			if err != nil {
+				return Decision{}, err
+			}
+			must = new(money.Money(m))
+		}
 		if err := l.check(); err != nil {
 			return Decision{}, err
 		}
 		if _, twice := act.Tags[l.Rule]; twice {
 			return Decision{}, requestErr("two limits are of rule %q", l.Rule)
 		}
-		limit := decide.Limit{Rule: l.Rule, Amount: money.Money(l.Amount), Until: l.Until, Default: l.Default, Add: l.Add}
+		limit := decide.Limit{Rule: l.Rule, Amount: money.Money(l.Amount), Until: l.Until, Default: l.Default, Add: l.Add, If: must}
 		act.Limits = append(act.Limits, limit)
 		act.Tags[l.Rule] = limit.Text()
 	}
@@ -234,8 +247,8 @@ type PlanRequest struct {
 // every process. No used amount is reset: a rule that both plans have, of one name and with the
 // same window and filter, goes on with its figures, also if the amount differs. A rule that is new
 // to the account begins as [Budget] tells. A [Lifetime], [Leaky] or [Calendar] rule that the new
-// plan lacks goes on counting, in case the account comes back; any other one counts the entries
-// anew then. The account's own limits stay, each for the rule of its name.
+// plan lacks goes on counting, but no credits, in case the account comes back; any other one counts
+// the entries anew then. The account's own limits stay, each for the rule of its name.
 //
 // A plan that the budget lacks is [ErrBudget]. The ledger keeps an entry of kind plan, whose Tags
 // have the plan. Retries and other errors are those of [Budgets.Charge].

@@ -15,7 +15,8 @@ type Status struct {
 	Accounts []Account `json:"accounts"`
 	// State is charged (also by a record), held, captured, voided, expired or canceled. An expired
 	// hold of which a part was captured is expired, and one that was ended before is captured. A
-	// hold that was ended before anything was captured is voided. An Authorize of 0 is captured.
+	// hold that was ended before anything was captured is voided. An Authorize of 0 is captured. A
+	// forced capture after the end of a hold changes none of these.
 	State string `json:"state"`
 	// ExpiresAt is the end of the hold, or the zero time if nothing was ever held.
 	ExpiresAt time.Time         `json:"expires_at,omitzero"`

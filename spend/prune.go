@@ -27,13 +27,14 @@ type PruneResult struct {
 // has not decided yet all stay. A Lifetime rule keeps the sums of the entries that go, and
 // [Budgets.Verify] begins with them.
 //
-// A later decision is the same with and without Prune, with three exceptions. An account that Prune
+// A later decision is the same with and without Prune, with four exceptions. An account that Prune
 // has changed has the time of the clock, also if the clock runs back afterwards. A request that is
 // sent again after its ID was removed is a new request, and a spend whose ID was removed can no
 // longer be captured or refunded, nor can money be recorded at a date whose entries were removed. A
-// rule that is new to an account counts the entries that are dated after the removed ones.
+// rule that is new to an account counts the entries that are dated after the removed ones. Prune
+// drops the figures of a rule that no plan has any more, as each decision does.
 //
-// Prune works in parts, of at most about 512 entries or 64 holds. It rests eight times as long as
+// Prune works in parts, of at most about 512 entries or 64 holds. It rests twelve times as long as
 // each part has worked, so that callers keep most of their throughput.
 //
 // Copy the entries that you want to archive before you call Prune. After an

@@ -211,8 +211,9 @@ func (b *Budgets) Increase(ctx context.Context, r IncreaseRequest) (Decision, er
 // An amount above the rest of the hold is [ErrExceeds]. A hold that has ended is [ErrHoldEnded] or
 // [ErrHoldExpired]. With Force the money is taken in these cases too, whatever the rules say, and
 // money that was not held counts from now; but not if the expiry of the hold has spent it, see
-// [SpendOnExpiry]. If nothing had been captured, [Count] rules count the spend from now. Retries
-// and other errors are those of [Budgets.Charge]; a further error is [ErrUnknownSpend].
+// [SpendOnExpiry]. A Final of 0 takes nothing, and remains that error. If nothing had been
+// captured, [Count] rules count the spend from now. Retries and other errors are those of
+// [Budgets.Charge]; a further error is [ErrUnknownSpend].
 func (b *Budgets) Capture(ctx context.Context, r CaptureRequest) (Decision, error) {
 	act := decide.Action{Kind: figures.KindCapture, ID: r.ID, SpendID: r.HoldID, Final: r.Final, Force: r.Force}
 	return b.sendFollowUp(ctx, act, r.Amount)
@@ -539,6 +540,9 @@ func (b *Budgets) Credit(ctx context.Context, r Request) (Decision, error) {
 //
 // Money that has moved all the same is still taken: by a forced Capture of the ID, and, if the
 // request began no spend before its cancellation, by a Record or a forced Authorize with the ID.
+// These two come too late once a forced Capture has taken money. Of a request that began no spend,
+// a forced Capture takes the money from the account of the Cancel alone, without tags, and the
+// amount of the first one is that of the spend.
 //
 // The decision about a Cancel has Canceled set. A Cancel that is sent again returns the first
 // decision, with Replayed set, and so does the request itself, with the time of the Cancel, also if

@@ -10,12 +10,16 @@ import (
 	"testing"
 )
 
-// TestMethods: no type of the rooms has more than 25 methods, so that a reader can know all of
-// them. The methods for callers of Budgets are the package itself, and do not count.
+// TestMethods: no type of the rooms and of the ledgers has more than 25 methods, so that a reader
+// can know all of them. The methods for callers of Budgets are the package itself, and do not
+// count.
 func TestMethods(t *testing.T) {
 	const most = 25
 	methods := make(map[string]int)
-	for _, room := range []string{".", "internal/decide", "internal/figures", "internal/money", "internal/book", "guard"} {
+	for _, room := range []string{
+		".", "internal/decide", "internal/figures", "internal/money", "internal/book", "guard",
+		"memledger", "boltledger", "pgledger", "sqliteledger",
+	} {
 		files, err := os.ReadDir(room)
 		if err != nil {
 			t.Fatal(err)
@@ -35,7 +39,7 @@ func TestMethods(t *testing.T) {
 			}
 		}
 	}
-	if methods["internal/figures Tally"] < 10 {
+	if methods["internal/figures Tally"] < 10 || methods["pgledger rows"] < 10 {
 		t.Errorf("the search for methods is broken: %v", methods)
 	}
 	for name, n := range methods {

@@ -110,7 +110,8 @@ func (r Rule) CountsDeclines() Rule {
 }
 
 // CountsVoids returns a [Count] or [CountPer] rule that counts a spend for good from its
-// authorization on, also if it is voided, expires, or is canceled.
+// authorization on, also if it is voided, expires, or is canceled. A forced Capture afterwards
+// counts it no second time.
 func (r Rule) CountsVoids() Rule {
 	r.spec.Voids = true
 	return r
@@ -235,10 +236,10 @@ func (r Rule) CountsCredits() Rule {
 // Thresholds returns a rule whose decisions tell that an account has used or held shares of its
 // limit, in percent: at most 10 numbers from 1 to 100. [Decision.Crossed] names each share that the
 // account had not reached before the decision, and has reached after it. The shares of before are
-// those of the last limit above 0 under which a decision has told any, or of the larger limit that
-// was in force until now. A limit of 0 has no shares. So a share is told again after the
-// account had used and held less: in a new period, after a refund, and when entries have left the
-// window.
+// those of the limit, if it was above 0, of the last decision that looked at the rule, or of the
+// larger limit that was in force until now. SetLimits does not look at rules with [Rule.Per]. A
+// limit of 0 has no shares. So a share is told again after the account had used and held less: in a
+// new period, after a refund, and when entries have left the window.
 //
 // The limit is the account's own if it has one. A limit that was lowered makes the used share
 // larger: [Budgets.SetLimits] tells it, and where the raise of a limit has ended, the next decision

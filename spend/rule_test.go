@@ -4,6 +4,8 @@ import (
 	"reflect"
 	"testing"
 	"time"
+
+	"github.com/brimgo/brim/spend/internal/figures"
 )
 
 // TestFingerprints: a ledger keeps the fingerprint of each rule beside its figures, so the
@@ -14,7 +16,7 @@ func TestFingerprints(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	seen := make(map[uint64]string)
+	seen, pinned := make(map[uint64]string), make(map[figures.Kind]bool)
 	for _, c := range []struct {
 		name string
 		rule Rule
@@ -31,6 +33,7 @@ func TestFingerprints(t *testing.T) {
 		{"days from four o'clock", Calendar("r", eur, Day, time.UTC).DayStarting(4 * time.Hour), 0x68fcde53981ef9b0},
 		{"lifetime", Lifetime("r", eur), 0x2dcbb9d08b93cea0},
 		{"count", Count("r", 5, time.Hour), 0x8b3135a9238aec6e},
+		{"count of a period", CountPer("r", 5, Day, time.UTC), 0x19ae98b574104633},
 		{"per transaction", PerTransaction("r", eur), 0xccece5d8e110c0f1},
 		{"one tag", Lifetime("r", eur).Matching("a", "b", "c"), 0x8bef89c9f580b463},
 		{"another tag", Lifetime("r", eur).Matching("b", "b", "c"), 0xf65c9a3ab74d1930},
@@ -52,7 +55,12 @@ func TestFingerprints(t *testing.T) {
 		if other := seen[got]; other != "" {
 			t.Errorf("%s has the fingerprint of %s", c.name, other)
 		}
-		seen[got] = c.name
+		seen[got], pinned[c.rule.spec.Kind] = c.name, true
+	}
+	for k := figures.Leaky; int(k) < len(figures.Kinds); k++ {
+		if !pinned[k] {
+			t.Errorf("no fingerprint of the kind %s is pinned", figures.Kinds[k].Name)
+		}
 	}
 	days := Calendar("r", eur, Day, time.UTC)
 	if elsewhere := Calendar("r", eur, Day, paris); elsewhere.spec.Fingerprint() != days.spec.Fingerprint() {

@@ -6,6 +6,7 @@ import (
 	"log"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/brimgo/brim/bolt"
 	"github.com/brimgo/brim/spend"
@@ -19,10 +20,7 @@ func Example() {
 		log.Fatal(err)
 	}
 	defer os.RemoveAll(dir)
-	amount, err := spend.ParseMoney("60.00", "EUR")
-	if err != nil {
-		log.Fatal(err)
-	}
+	eur := func(cents int64) spend.Money { return spend.Money{Minor: cents, Currency: "EUR"} }
 	for range 2 {
 		db, err := bolt.Open(filepath.Join(dir, "limits.db"), nil)
 		if err != nil {
@@ -33,12 +31,15 @@ func Example() {
 			log.Fatal(err)
 		}
 		cards, err := spend.New(context.Background(), ledger, spend.Budget{
-			Name: "cards", Currency: "EUR", Rules: []spend.Rule{spend.Lifetime("voucher", amount)},
+			Name: "cards", Currency: "EUR", Rules: []spend.Rule{
+				spend.Calendar("month", eur(1000_00), spend.Month, time.UTC),
+				spend.Calendar("day", eur(300_00), spend.Day, time.UTC),
+			},
 		}, nil)
 		if err != nil {
 			log.Fatal(err)
 		}
-		d, err := cards.Charge(context.Background(), spend.Request{ID: "pay-1", Account: "card:7", Amount: amount})
+		d, err := cards.Charge(context.Background(), spend.Request{ID: "pay-1", Account: "card:7", Amount: eur(60_00)})
 		if err != nil {
 			log.Fatal(err)
 		}

@@ -80,6 +80,18 @@ func cancelCases() []testCase {
 			}), shows(0, 0, 1000), sound(4)},
 		},
 		{
+			name: "money of one account after the cancellation of a decline in two", rules: rules,
+			why: "the ID has another request then, and the other account keeps the entry of the decline",
+			steps: []step{check(func(s *fixture) {
+				charge(1001).as("x").and(spend.Account{Budget: s.c.name, Name: "team"}).no(store.Never, "month", "month").do(s)
+				cancel("x").do(s)
+				record(5).as("x").do(s)
+				if err := s.b.Verify(ctx, "team"); err != nil {
+					s.Error(err)
+				}
+			}), shows(5, 0, 995), sound(3)},
+		},
+		{
 			name: "a canceled ID is kept from its cancellation on", rules: rules,
 			why: "a request that was old when it was canceled may still come; its ID was about to be removed",
 			steps: []step{

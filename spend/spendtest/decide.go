@@ -353,13 +353,16 @@ func (a *attempt) limits() error {
 			return spend.ErrBudget
 		}
 		r, n := a.rules(a.Account)[at], l.Amount.Minor
-		switch {
-		case l.Add && l.Until.IsZero():
-			n += a.usual(r, a.Account)
-		case l.Add:
-			n += a.limit(r, a.Account, a.now)
+		has := a.usual(r, a.Account)
+		if !l.Until.IsZero() {
+			has = a.limit(r, a.Account, a.now)
+		}
+		if l.Add {
+			n += has
 		}
 		switch {
+		case l.If != nil && l.If.Minor != has:
+			return spend.ErrRequest
 		case n < 0:
 			return spend.ErrAmount
 		case n > r.Most:
@@ -376,7 +379,7 @@ func (a *attempt) limits() error {
 				o = own{}
 			case l.Until.IsZero():
 				o.set, o.amount = true, amounts[i]
-			default:
+			case l.Until.UnixMicro() > a.now: // else it has ended, and changes nothing
 				o.until, o.raised = l.Until.UnixMicro(), amounts[i]
 			}
 			a.own[key] = o

@@ -18,8 +18,8 @@ import (
 // many callers, does the same by [Model.Decide].
 //
 // Whoever adds a request, or a field of one, adds it to [Request] and to the model once, in
-// prepare; a kind of rule is added to [Rule], in its methods, in and usage. All harnesses then
-// judge it.
+// prepare; a kind of rule is added to [Rule], in its methods, in, usage, prune and mend, and to the
+// lists of random rules. All harnesses then judge it.
 //
 // Times are microseconds. Doubles must hold all rates of Leaky rules and all times exactly. A
 // Model is for one goroutine.

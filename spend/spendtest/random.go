@@ -59,23 +59,32 @@ const steps = 10
 //
 // Everything random comes from the environment variable BRIM_SEED, a number, or
 // from a new seed without it. A failure prints the command that repeats it. The
-// same seed makes the same sequences at the same times.
+// same seed makes the same sequences at the same times. The environment variable
+// BRIM_COUNT, if it is set, is the number of sequences.
 func Random(t *testing.T, h Harness, sequences int) {
 	n, err := seed.New()
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("seed %d", n)
 	if testing.Short() {
 		sequences = max(1, sequences/10)
 	}
-	playTwins(t, h, n, max(1, sequences/40))
+	if sequences, err = seed.Count(sequences); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("seed %d: %d sequences", n, sequences)
+	playTwins(t, h, n, sequences)
 	play(t, h, n, sequences, func(s *sequence, err error) {
 		if err != nil {
-			t.Errorf("sequence %s: %v\n%srepeat: BRIM_SEED=%d go test -count=1 -run '^%s$', in the package's directory",
-				s.name, err, s.story(), n, t.Name())
+			t.Errorf("sequence %s: %v\n%s%s", s.name, err, s.story(), again(t, n, sequences))
 		}
 	})
+}
+
+// again returns the command that plays the sequences of a seed again.
+func again(t *testing.T, seed uint64, sequences int) string {
+	return fmt.Sprintf("repeat: BRIM_SEED=%d BRIM_COUNT=%d go test -count=1 -run '^%s$', in the package's directory",
+		seed, sequences, t.Name())
 }
 
 // mostPerLedger is small, because to prune, some ledgers go through all requests.

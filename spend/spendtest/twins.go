@@ -47,15 +47,16 @@ const twinSteps = 40
 // twinsPerLedger is small, because to prune, some ledgers go through all requests.
 const twinsPerLedger = 50
 
-// playTwins plays n twins, until there is a mismatch.
-func playTwins(t *testing.T, h Harness, seed uint64, n int) {
+// playTwins plays a pair of twins for every 40 sequences, until there is a mismatch.
+func playTwins(t *testing.T, h Harness, seed uint64, sequences int) {
+	n := max(1, sequences/40)
 	for first := 0; first < n && !t.Failed(); first += twinsPerLedger {
-		playTwinsFrom(t, h, seed, first, min(first+twinsPerLedger, n))
+		playTwinsFrom(t, h, seed, first, min(first+twinsPerLedger, n), again(t, seed, sequences))
 	}
 }
 
 // playTwinsFrom plays twins on one ledger.
-func playTwinsFrom(t *testing.T, h Harness, seed uint64, first, end int) {
+func playTwinsFrom(t *testing.T, h Harness, seed uint64, first, end int, again string) {
 	clock := &testClock{}
 	l := h.New(t, clock.now)
 	defer func() {
@@ -71,8 +72,7 @@ func playTwinsFrom(t *testing.T, h Harness, seed uint64, first, end int) {
 		}
 		if err := tw.play(l); err != nil {
 			t.Errorf("twins %s: %v\nwhy: a later decision is the same with and without Prune\n"+
-				"%srepeat: BRIM_SEED=%d go test -count=1 -run '^%s$', in the package's directory",
-				tw.name, err, strings.Join(tw.told, ""), seed, t.Name())
+				"%s%s", tw.name, err, strings.Join(tw.told, ""), again)
 		}
 	}
 }

@@ -32,6 +32,9 @@ func (s *sequence) setLimit() error {
 	if !l.Default && r.Kind != "leaky" && s.r.IntN(3) == 0 {
 		l.Add, l.Amount = true, r.units(n-r.Most/2)
 	}
+	if s.r.IntN(4) == 0 { // half of them hold
+		l.If = new(r.units(s.model.usual(r, account) + s.r.Int64N(2)))
+	}
 	_, err := s.try(Request{Method: "limit", Account: account, Limits: []spend.RuleLimit{l}})
 	return err
 }

@@ -90,12 +90,23 @@ func (e *Encoder) SumUp(before uint32) uint32 {
 	return sum
 }
 
-// SealSize is the number of bytes that Seal appends.
-const SealSize = 4
+// A seal stands behind the format, so that two versions of a value may have the same end.
+const sealed = 1 + crc32.Size
 
-// Seal appends to a value the checksum of it and of that which is stored beside it.
+// Seal puts into a value, behind its format, the checksum of it and of that which is stored beside
+// it. The value must not be used any more.
 func Seal(value []byte, beside uint32) []byte {
-	return binary.BigEndian.AppendUint32(value, Sum(beside, value))
+	var seal [crc32.Size]byte
+	binary.BigEndian.PutUint32(seal[:], Sum(beside, value))
+	return slices.Insert(value, min(1, len(value)), seal[:]...)
+}
+
+// Unsealed returns a copy of a value as it was before [Seal], or nil if it has no seal.
+func Unsealed(value []byte) []byte {
+	if len(value) < sealed {
+		return nil
+	}
+	return slices.Concat(value[:1], value[sealed:])
 }
 
 // Decoder reads the values of an [Encoder], and copies them. After the first value that is missing
@@ -120,15 +131,15 @@ func NewDecoder(kind string, format byte, b []byte) *Decoder {
 	return d
 }
 
-// NewSealed begins to decode a value that [Seal] has ended.
+// NewSealed begins to decode a value that [Seal] has sealed.
 func NewSealed(kind string, format byte, b []byte, beside uint32) *Decoder {
 	d := NewDecoder(kind, format, b)
-	switch n := len(b) - SealSize; {
+	switch {
 	case d.Err != nil:
-	case n < 1 || binary.BigEndian.Uint32(b[n:]) != Sum(beside, b[:n]):
+	case len(b) < sealed || binary.BigEndian.Uint32(b[1:]) != Sum(Sum(beside, b[:1]), b[sealed:]):
 		d.Damaged("%s, or a value beside it, does not match its checksum", kind)
 	default:
-		d.B = b[1:n]
+		d.B = b[sealed:]
 	}
 	return d
 }

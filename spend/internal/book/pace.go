@@ -18,7 +18,7 @@ type Pace struct{ worked atomic.Int64 } // nanoseconds since the last rest
 // their throughput. It is no longer than longestRest, because a server may have stopped within
 // the work.
 const (
-	rests       = 8
+	rests       = 12
 	longestRest = time.Second
 )
 

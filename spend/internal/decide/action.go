@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/brimgo/brim/spend/internal/figures"
@@ -128,7 +129,7 @@ func (act *Action) Digest() []byte {
 	part(act.Kind)
 	part(act.SpendID)
 	amount := func(n int64) string { return money.Money{Minor: n, Currency: act.Currency}.Meaning() }
-	part(fmt.Sprint(len(act.Keys), act.Final, act.Force))
+	part(strconv.Itoa(len(act.Keys)) + " " + strconv.FormatBool(act.Final) + " " + strconv.FormatBool(act.Force))
 	part(amount(act.Amount))
 	if act.Backdated {
 		part(fmt.Sprint("dated ", act.Dated))
@@ -149,5 +150,5 @@ func (act *Action) Digest() []byte {
 		}
 	}
 	sum := sha256.Sum256(b)
-	return slices.Clone(sum[:digestSize])
+	return append(make([]byte, 0, digestSize+binary.MaxVarintLen64), sum[:digestSize]...)
 }

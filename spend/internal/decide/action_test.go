@@ -78,6 +78,8 @@ func TestLimitText(t *testing.T) {
 		{Limit{Amount: money.Money{Minor: 500, Currency: "EUR"}}, "5.00 EUR"},
 		{Limit{Amount: money.Money{Minor: 5}}, "5"},
 		{Limit{Amount: money.Money{Minor: 500, Currency: "EUR"}, Until: at}, "5.00 EUR until 2026-03-01T12:00:00.000001Z"},
+		{Limit{Amount: money.Money{Minor: 500, Currency: "EUR"}, If: &money.Money{Minor: 5, Currency: "EUR"}}, "5.00 EUR if 0.05 EUR"},
+		{Limit{Default: true, If: &money.Money{Minor: 5}}, "default if 5"},
 		{Limit{Amount: money.Money{Minor: 5}, Until: at}, "5 until 2026-03-01T12:00:00.000001Z"},
 	} {
 		if got := c.limit.Text(); got != c.want {

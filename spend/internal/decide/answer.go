@@ -63,7 +63,7 @@ func encodeCanceled(answer []byte, prior *ledger.Request) []byte {
 	of := ledger.Request{}
 	if prior != nil && prior.Spend == nil {
 		of = *prior
-		of.Answer = of.Answer[:len(of.Answer)-book.SealSize] // the new answer has a seal of its own
+		of.Answer = book.Unsealed(of.Answer) // the new answer has a seal of its own
 	}
 	e := newEncoder()
 	e.Bytes(answer)

@@ -182,7 +182,7 @@ func (t *attempt) find(id string) error {
 		return err
 	}
 	if r == nil || r.Spend == nil {
-		return fmt.Errorf("spend: %w: its ID is unknown, began no spend, or is older than KeepIDs", ErrUnknownSpend)
+		return fmt.Errorf("spend: %w: its ID is unknown, is older than KeepIDs, or began no spend, as that of a capture", ErrUnknownSpend)
 	}
 	if err := t.decodeSpend(r); err != nil {
 		return err

@@ -199,7 +199,8 @@ func (r *replaying) lacks() bool {
 func (r *replaying) replay(e ledger.Entry) error {
 	r.out.Entries++
 	a := r.a
-	if err := a.advance(max(a.time, e.At), true); err != nil {
+	begins := e.Kind != figures.KindPlan // set begins with the rules of a plan
+	if err := a.advance(max(a.time, e.At), begins); err != nil {
 		return err
 	}
 	a.leak()
@@ -253,7 +254,8 @@ func (r *replaying) set(e *ledger.Entry) error {
 	switch e.Kind {
 	case figures.KindPlan:
 		a.plan = e.Tags[PlanTag]
-		if err := a.useRules(a.all()); err != nil {
+		known := slices.DeleteFunc(slices.Clone(a.all()), func(u *figures.Tally) bool { return !u.Known() })
+		if err := a.useRules(known); err != nil {
 			return err
 		}
 		if err := r.open(); err != nil {
@@ -265,7 +267,7 @@ func (r *replaying) set(e *ledger.Entry) error {
 			if err != nil {
 				return err
 			}
-			a.own.set(&l)
+			a.own.set(&l, a.time)
 		}
 		a.useLimits()
 	default:
@@ -386,6 +388,9 @@ func (r *replaying) count(e *ledger.Entry, sp *replayed, n int64, approved, fits
 // follows reports whether an entry counts that rules do not judge, or as they did: not if it
 // belongs to a spend that the other rules refuse.
 func (r *replaying) follows(e *ledger.Entry, sp *replayed) bool {
+	if e.SpendID == e.RequestID && slices.Contains(begins, e.Kind) { // also after a decline that was canceled
+		sp.first = e.SpendAmount
+	}
 	switch {
 	case sp.refused && e.SpendID != "" || r.parts[e.Part]:
 		return false

@@ -11,7 +11,7 @@ import (
 
 // format is the first byte of all data that this package gives to a ledger.
 // Integers are varints, and strings begin with their length.
-const format = 5
+const format = 6
 
 func newEncoder() *book.Encoder { return book.NewEncoder(format) }
 
@@ -42,9 +42,7 @@ func sealed(acc ledger.Account, state []byte) ledger.Account {
 }
 
 // Resealed returns a stored account of which something beside the state has changed.
-func Resealed(acc ledger.Account) ledger.Account {
-	return sealed(acc, slices.Clip(acc.State[:len(acc.State)-book.SealSize]))
-}
+func Resealed(acc ledger.Account) ledger.Account { return sealed(acc, book.Unsealed(acc.State)) }
 
 // besideState leaves Watch out: it only tells a ledger to read entries ahead.
 func besideState(acc *ledger.Account) uint32 {
@@ -81,19 +79,9 @@ func (a *account) encode() (rules, state []byte) {
 	e.Int(a.time)
 	e.Int(a.seq)
 	e.Int(int64(a.sum))
-	first := a.holdings.encode(e, a.time)
-	all, stored := a.all(), int64(0)
-	for _, u := range all {
-		if u.Known() {
-			stored++
-		}
-	}
-	r.Int(stored)
-	for _, u := range all {
-		if u.Known() {
-			u.Encode(r, e, a.time, first)
-		}
-	}
+	var ends book.Ends
+	a.holdings.encode(e, &ends, a.time)
+	figures.Encode(a.all(), r, e, &ends, a.time)
 	return r.B, e.B
 }
 
@@ -113,49 +101,32 @@ func (a *account) decode(stored *ledger.Account) ([]*figures.Tally, error) {
 	}
 	a.gone = uint32(r.Int())
 	a.time, a.seq, a.sum = d.Int(), d.Int(), uint32(d.Int())
-	first := a.holdings.decode(d, a.time)
-	tallies := make([]figures.Tally, r.Count()) // at once, which costs less than one by one
-	kept := make([]*figures.Tally, len(tallies))
-	for i := range tallies {
-		figures.Decode(&tallies[i], r, d, a.seq, a.time, first)
-		kept[i] = &tallies[i]
-	}
+	var ends book.Ends
+	a.holdings.decode(d, &ends, a.time)
+	kept := figures.Decode(r, d, &ends, a.seq, a.time)
 	return kept, cmp.Or(r.End(), d.End())
 }
 
-// encode writes the ends of the holds of an account at a time. It returns the first of them, or the
-// time.
-func (h *holdings) encode(e *book.Encoder, now int64) (first int64) {
-	e.Int(int64(len(h.ends)))
-	first = now
-	before := now
-	for i, x := range h.ends {
-		if i == 0 {
-			first = x.at
-		}
-		e.Int(x.at - before)
-		e.Int(now - x.since)
-		e.Int(x.holds)
-		before = x.at
-	}
+// encode writes the ends of the holds of an account at a time.
+func (h *holdings) encode(e *book.Encoder, ends *book.Ends, now int64) {
+	ends.Write(e, len(h.ends), func(i int) book.End {
+		x := h.ends[i]
+		return book.End{At: x.at, X: x.at - x.since, Y: x.holds}
+	})
 	if e.Bool(h.next != 0); h.next != 0 {
-		e.Int(first - h.next)
+		e.Int(now - h.next)
 	}
-	return first
 }
 
-func (h *holdings) decode(d *book.Decoder, now int64) (first int64) {
-	first = now
-	before := now
-	for range d.Count() {
-		before += d.Int()
-		h.ends = append(h.ends, end{before, now - d.Int(), d.Int()})
-		first = h.ends[0].at
+func (h *holdings) decode(d *book.Decoder, ends *book.Ends, now int64) {
+	n := d.Count()
+	if n > 0 {
+		h.ends = make([]end, n, n+1) // a decision adds one
 	}
+	ends.Read(n, func(i int, x book.End) { h.ends[i] = end{x.At, x.At - x.X, x.Y} })
 	if d.Bool() {
-		h.next = first - d.Int()
+		h.next = now - d.Int()
 	}
-	return first
 }
 
 // ends are the kinds that end a hold, by number.

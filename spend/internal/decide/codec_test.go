@@ -43,9 +43,8 @@ func FuzzCodec(f *testing.F) {
 		tags:  map[string]string{"a": "1", "b": ""},
 		parts: []part{{dates: []int64{1, 1}, held: 2, taken: 3, refunded: 1, seqs: []int64{1, 2}}},
 	}
-	unsealed := func(b []byte) []byte { return b[:len(b)-book.SealSize] }
-	f.Add(unsealed(sp.encode()))
-	f.Add(append(unsealed(sp.encode()), 0))
+	f.Add(book.Unsealed(sp.encode()))
+	f.Add(append(book.Unsealed(sp.encode()), 0))
 	usage := Usage{Usage: figures.Usage{
 		Rule: "month", Currency: "EUR", Limit: 100, Used: 60, Remaining: 40, GrowsAt: time.UnixMicro(8), Tag: "merchant", Value: "m1",
 	}}
@@ -63,7 +62,7 @@ func FuzzCodec(f *testing.F) {
 		},
 		"spend": func(b []byte) ([]byte, error) {
 			sp, err := decodeSpend("id", keys, book.Seal(slices.Clip(b), besideSpend("id", keys)))
-			return unsealed(sp.encode()), err
+			return book.Unsealed(sp.encode()), err
 		},
 		"answer": func(b []byte) ([]byte, error) {
 			d, err := decodeAnswer(withAnswer(ledger.Request{Accounts: keys}, slices.Clip(b)))

@@ -252,7 +252,9 @@ func (x *explaining) lacks(rule *figures.Rule, edge int64) string {
 	case edge < x.now.pruned:
 		return fmt.Sprintf("Prune has removed entries of %v and before", utc(x.now.pruned))
 	case rule.Span() == figures.Leaks:
-		return "a bucket leaks, so these are the spends of which a part may have been left"
+		return "a bucket leaks, so these are the spends of which a part may have been left, whole, and without older holds"
+	case rule.Credits:
+		return "a refund of a spend that a credit had paid for lowers these sums, and did not lower the figure"
 	}
 	return ""
 }

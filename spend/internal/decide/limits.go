@@ -15,40 +15,47 @@ import (
 type Limit struct {
 	Rule    string
 	Amount  money.Money
-	Until   time.Time // zero for no end
-	Default bool      // the own limits of the rule go
-	Add     bool      // Amount is added to the limit that the account has
+	Until   time.Time    // zero for no end
+	Default bool         // the own limits of the rule go
+	Add     bool         // Amount is added to the limit that the account has
+	If      *money.Money // the limit that the account must have; nil for any
 }
 
-// Text describes the limit in an entry.
+// Text describes the limit in an entry, and in the digest of the request.
 func (l *Limit) Text() string {
-	if l.Default {
-		return "default"
+	s := "default"
+	if !l.Default {
+		s = l.Amount.String() // of a number of spends, the number alone
 	}
-	s := l.Amount.String() // of a number of spends, the number alone
 	if l.Add {
 		s = "add " + s
 	}
 	if !l.Until.IsZero() {
 		s += " until " + l.Until.UTC().Format(time.RFC3339Nano)
 	}
+	if l.If != nil {
+		s += " if " + l.If.String()
+	}
 	return s
 }
 
-// allow returns an error if the account's plan does not allow the limit. A limit that adds
-// something becomes the sum. Rules may have changed since the request was sent for the first time,
-// so only its first decision asks.
+// allow returns an error if the account's plan does not allow the limit, or if the account has
+// another limit than the request demands. A limit that adds something becomes the sum. Rules may
+// have changed since the request was sent for the first time, so only its first decision asks.
 func (a *account) allow(l *Limit) error {
 	i := slices.IndexFunc(a.tallies, func(u *figures.Tally) bool { return u.Name == l.Rule })
 	if i < 0 {
 		return fmt.Errorf("spend: %w: budget %q has no rule %q", ErrBudget, a.budget.Name, l.Rule)
 	}
 	u := a.tallies[i]
+	before := u.Amounts.Then
+	if !l.Until.IsZero() {
+		before = u.Amounts.Now
+	}
+	if err := l.demand(u.Rule, before); err != nil {
+		return err
+	}
 	if l.Add {
-		before := u.Amounts.Then
-		if !l.Until.IsZero() {
-			before = u.Amounts.Now
-		}
 		n, fits := money.Add(before, l.Amount.Minor)
 		if !fits || n < 0 {
 			return fmt.Errorf("spend: %w: the limit of rule %q is %v, and %v more would be below 0, or out of range",
@@ -65,6 +72,21 @@ func (a *account) allow(l *Limit) error {
 			ErrBudget, l.Amount, l.Rule, money.Money{Minor: r.Most(), Currency: r.Limit.Currency})
 	}
 	return nil
+}
+
+// demand returns an error if the request demands another limit than the account has. The entry of
+// the request does not tell of the demand.
+func (l *Limit) demand(r *figures.Rule, has int64) error {
+	must := l.If
+	l.If = nil
+	switch is := (money.Money{Minor: has, Currency: r.Limit.Currency}); {
+	case must == nil || *must == is:
+		return nil
+	case must.Currency != is.Currency:
+		return fmt.Errorf("spend: %w: the limit must be in %.8q and rule %q is in %q", money.ErrCurrency, must.Currency, r.Name, is.Currency)
+	default:
+		return BadRequest("the limit of rule %q is %v, and must be %v; somebody has changed it", r.Name, is, *must)
+	}
 }
 
 // ownLimit is the account's own limits of one rule.
@@ -117,8 +139,11 @@ func (own ownLimits) of(r *figures.Rule, now int64) figures.Amounts {
 	return figures.Amounts{Now: min(l.raised, r.Most()), Until: l.until, Then: usual}
 }
 
-// set changes the limits of a rule.
-func (own *ownLimits) set(l *Limit) {
+// set changes the limits of a rule at a time. A limit that has ended by then takes the place of none.
+func (own *ownLimits) set(l *Limit, now int64) {
+	if !l.Until.IsZero() && ending(l.Until.UnixMicro()) <= now {
+		return
+	}
 	one := own.get(l.Rule)
 	if spends := l.Amount.Currency == ""; !l.Default && spends != one.spends {
 		one = ownLimit{rule: l.Rule, spends: spends}
@@ -167,7 +192,7 @@ func (t *attempt) upkeep() error {
 			if err := a.allow(&l); err != nil {
 				return err
 			}
-			a.own.set(&l)
+			a.own.set(&l, a.time)
 			tags[l.Rule] = l.Text()
 		}
 		a.useLimits()

@@ -170,13 +170,16 @@ func (t *attempt) decrease() error {
 
 func (t *attempt) extend() error {
 	sp := t.spend
-	later := t.expiry(cmp.Or(t.act.TTL, t.decider.HoldTTL))
-	spends := sp.spends
+	ttl := cmp.Or(t.act.TTL, t.decider.HoldTTL)
+	later, spends := sp.expires, sp.spends
+	if ending(t.now+ttl.Microseconds()) > later {
+		later = t.expiry(ttl)
+	}
 	if t.act.OnExpiry != 0 {
 		spends = t.act.OnExpiry == SpendOnExpiry
 	}
 	if later > sp.expires || spends != sp.spends {
-		return sp.extend(t.accounts, t.act.ID, max(later, sp.expires), spends)
+		return sp.extend(t.accounts, t.act.ID, later, spends)
 	}
 	for _, a := range t.accounts {
 		if err := a.add(ledger.Entry{Kind: figures.KindExtend, RequestID: t.act.ID, SpendID: sp.id, SpendAmount: sp.amount, Tags: sp.tags}); err != nil {

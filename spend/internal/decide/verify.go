@@ -290,7 +290,8 @@ func (p *proof) checkRequest(e *ledger.Entry, out *sight) error {
 		return nil
 	case r == nil:
 		return damaged("the request of an entry is gone, although it is younger than KeepIDs")
-	case !slices.Contains(r.Accounts, p.key) && !isCanceled(r): // a cancellation has the first account of a declined request
+	case slices.Contains(r.Accounts, p.key), isCanceled(r): // a cancellation has the first account of a declined request
+	case e.Kind != figures.KindDecline || r.Spend == nil: // money that moved after a cancellation has the ID of the declined request
 		return damaged("the request of an entry is of other accounts")
 	}
 	if err := openAnswer(r).Err; err != nil || r.Spend == nil {

@@ -7,11 +7,54 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// Encode writes the tally of an account with a time. Rules gets all that most
-// decisions leave as it is. Times in state are differences, which are short; those of holds, to
-// first.
-func (u *Tally) Encode(rules, state *book.Encoder, now, first int64) {
-	r, e := encoder{rules}, encoder{state}
+// Encode writes those of the tallies of an account that are known, at its time. Rules gets all that
+// most decisions leave as it is. Times in state are differences, which are short. The lists of open
+// holds follow those that ends has already, and Encode writes all of them.
+func Encode(all []*Tally, rules, state *book.Encoder, ends *book.Ends, now int64) {
+	r, e := encoder{rules, new(book.Ends)}, encoder{state, ends}
+	known := int64(0)
+	for _, u := range all {
+		if u.Known() {
+			known++
+		}
+	}
+	r.Int(known)
+	for _, u := range all {
+		if u.Known() {
+			e.tally(u, r, now)
+		}
+	}
+	r.ends.Encode(rules, 0)
+	e.ends.Encode(state, now)
+}
+
+// Decode reads that which [Encode] has written. The tallies have no rules yet, and entry seq is the
+// last one that they have counted.
+func Decode(rules, state *book.Decoder, ends *book.Ends, seq, now int64) []*Tally {
+	r, d := decoder{rules, new(book.Ends)}, decoder{state, ends}
+	tallies := make([]Tally, r.Count()) // at once, which costs less than one by one
+	kept := make([]*Tally, len(tallies))
+	for i := range tallies {
+		kept[i] = &tallies[i]
+		d.tally(kept[i], r, seq, now)
+	}
+	r.ends.Decode(rules, 0)
+	d.ends.Decode(state, now)
+	for _, u := range kept {
+		if u.leaks() {
+			u.bucket.Held = float64(u.held)
+		}
+	}
+	return kept
+}
+
+type encoder struct {
+	*book.Encoder
+	ends *book.Ends
+}
+
+// tally writes the figures of a tally, and that which most decisions leave as it is to r.
+func (e encoder) tally(u *Tally, r encoder, now int64) {
 	r.String(u.Name)
 	r.Fixed(u.fingerprint)
 	r.Int(u.begun)
@@ -24,12 +67,12 @@ func (u *Tally) Encode(rules, state *book.Encoder, now, first int64) {
 		r.Int(u.end - u.edge)
 	}
 	e.Int(u.quiet - u.edge)
-	e.all(&u.all, first)
+	e.all(&u.all)
 	if r.Bool(u.Rule.based()); !u.Rule.based() {
 		return
 	}
 	r.Int(u.baseSeq)
-	r.all(&u.opening, 0)
+	r.all(&u.opening)
 	if r.Int(u.firstSeq); u.firstSeq == 0 {
 		return // the rule is not Leaky
 	}
@@ -41,38 +84,9 @@ func (u *Tally) Encode(rules, state *book.Encoder, now, first int64) {
 	e.record(&u.bucket.Record)
 }
 
-// Decode reads a tally that Encode has written, which has no rule yet.
-func Decode(u *Tally, rules, state *book.Decoder, seq, now, first int64) {
-	r, d := decoder{rules}, decoder{state}
-	*u = Tally{
-		counter: counter{Name: r.String(), fingerprint: r.Fixed(), begun: r.Int()},
-		Told:    r.Int(), countedSeq: seq, known: true,
-	}
-	if rolls := r.Bool(); rolls {
-		u.edge = now - r.Int()
-	} else {
-		u.edge = r.Int()
-		u.end = u.edge + r.Int()
-	}
-	u.quiet, u.all = u.edge+d.Int(), d.all(first)
-	if r.Bool() {
-		u.ground = &ground{baseSeq: r.Int(), opening: r.all(0), firstSeq: r.Int()}
-	}
-	if u.leaks() {
-		limit := r.limit()
-		if u.bucket.until = r.Int(); u.bucket.until != 0 {
-			u.bucket.later = r.limit()
-		}
-		u.base, u.bucket.Record = r.record(limit), d.record(limit)
-		u.bucket.Held = float64(u.held)
-	}
-}
-
-type encoder struct{ *book.Encoder }
-
 // all writes the complement of the number of values if others follow them.
-func (e encoder) all(l *all, from int64) {
-	e.sums(&l.sums, from)
+func (e encoder) all(l *all) {
+	e.sums(&l.sums)
 	n := int64(len(l.values))
 	if !l.others.zero() {
 		n = ^n
@@ -80,24 +94,23 @@ func (e encoder) all(l *all, from int64) {
 	e.Int(n)
 	for i := range l.values {
 		e.String(l.values[i].value)
-		e.sums(&l.values[i].sums, from)
+		e.sums(&l.values[i].sums)
 	}
 	if n < 0 {
-		e.sums(&l.others, from)
+		e.sums(&l.others)
 	}
 }
 
-// sums writes the times as the differences to the one before; the first, to from.
-func (e encoder) sums(s *sums, from int64) {
+// sums writes the used units, and the number of the holds.
+func (e encoder) sums(s *sums) {
 	e.Int(s.used)
-	e.Int(int64(len(s.open)))
-	before := from
-	for _, o := range s.open {
-		e.Int(o.at - before)
-		e.Int(o.held)
-		e.Bool(o.spends)
-		before = o.at
-	}
+	e.ends.Write(e.Encoder, len(s.open), func(i int) book.End {
+		x := book.End{At: s.open[i].at, X: s.open[i].held}
+		if s.open[i].spends {
+			x.Y = 1
+		}
+		return x
+	})
 }
 
 func (e encoder) limit(l store.Limit) {
@@ -111,38 +124,68 @@ func (e encoder) record(r *store.Record) {
 	e.Int(r.Time)
 }
 
-type decoder struct{ *book.Decoder }
-
-func (d decoder) all(from int64) (l all) {
-	l.sums = d.sums(from)
-	n := d.Int()
-	if n < 0 {
-		l.values = d.values(^n, from)
-		l.others = d.sums(from)
-		return l
-	}
-	l.values = d.values(n, from)
-	return l
+type decoder struct {
+	*book.Decoder
+	ends *book.Ends
 }
 
-func (d decoder) sums(from int64) sums {
-	used := d.Int()
-	var list []open
-	n, before := d.Count(), from
-	for range n {
-		if list == nil {
-			list = make([]open, 0, n+1) // a decision adds one
-		}
-		before += d.Int()
-		list = append(list, open{before, d.Int(), d.Bool()})
+func (d decoder) tally(u *Tally, r decoder, seq, now int64) {
+	u.counter = counter{Name: r.String(), fingerprint: r.Fixed(), begun: r.Int()}
+	u.Told, u.countedSeq, u.known = r.Int(), seq, true
+	if rolls := r.Bool(); rolls {
+		u.edge = now - r.Int()
+	} else {
+		u.edge = r.Int()
+		u.end = u.edge + r.Int()
 	}
-	s := heldBy(list)
-	s.used = used
-	return s
+	u.quiet = u.edge + d.Int()
+	d.all(&u.all)
+	if r.Bool() {
+		u.ground = &ground{baseSeq: r.Int()}
+		r.all(&u.opening)
+		u.firstSeq = r.Int()
+	}
+	if u.leaks() {
+		limit := r.limit()
+		if u.bucket.until = r.Int(); u.bucket.until != 0 {
+			u.bucket.later = r.limit()
+		}
+		u.base, u.bucket.Record = r.record(limit), d.record(limit)
+	}
+}
+
+func (d decoder) all(l *all) {
+	d.sums(&l.sums)
+	n := d.Int()
+	if n >= 0 {
+		l.values = d.values(n)
+		return
+	}
+	l.values = d.values(^n)
+	d.sums(&l.others)
+}
+
+// sums reads sums, which must stay at their place until the ends are read.
+func (d decoder) sums(s *sums) {
+	s.used = d.Int()
+	n := d.Count()
+	if n == 0 {
+		d.ends.Read(0, nil)
+		return
+	}
+	s.open = make([]open, n, n+1) // a decision adds one
+	state := d.Decoder            // so that the ends need not outlive the call
+	d.ends.Read(n, func(i int, x book.End) {
+		if x.Y&1 != x.Y {
+			state.Damaged("a stored truth value is %d", x.Y)
+		}
+		s.open[i] = open{x.At, x.X, x.Y == 1}
+		s.held += x.X
+	})
 }
 
 // values reads the sums of values. All values share one string, which costs less than one for each.
-func (d decoder) values(n, from int64) []valueSums {
+func (d decoder) values(n int64) []valueSums {
 	if n > int64(len(d.B)) {
 		d.Damaged("a stored value ends too early")
 		return nil
@@ -151,12 +194,13 @@ func (d decoder) values(n, from int64) []valueSums {
 		return nil
 	}
 	rest := string(d.B)
-	list := make([]valueSums, 0, n)
-	for range n {
+	list := make([]valueSums, n)
+	for i := range list {
 		length := d.Count()
 		at := len(rest) - len(d.B)
 		d.B = d.B[length:]
-		list = append(list, valueSums{value: rest[at : at+length], sums: d.sums(from)})
+		list[i].value = rest[at : at+length]
+		d.sums(&list[i].sums)
 	}
 	return list
 }

@@ -27,15 +27,6 @@ type open struct {
 	spends   bool // held becomes used
 }
 
-// heldBy returns the sums of holds alone.
-func heldBy(open []open) (s sums) {
-	s.open = open
-	for _, o := range open {
-		s.held += o.held
-	}
-	return s
-}
-
 func (s sums) clone() sums {
 	s.open = slices.Clone(s.open)
 	return s

@@ -142,7 +142,9 @@ func (u *Tally) Open(p Past, now int64) (after int64, counts bool) {
 	}
 	if u.Rule.Span() == Repeats {
 		_, end := u.Rule.PeriodAt(now)
-		u.end = max(u.end, end)
+		if u.end == 0 || u.end < end { // 0 is none
+			u.end = end
+		}
 	}
 	u.quiet, u.edge = now, u.Rule.edgeIn(p, now)
 	return u.edge, true
