@@ -117,9 +117,8 @@ func (k *keeper) change(ctx context.Context, f func(pgx.Tx, state) error) error 
 		var ranged bool
 		err := tx.QueryRow(ctx, `SELECT set_config('search_path', 'pg_catalog', true), set_config('statement_timeout', '0', true),
 			set_config('TimeZone', 'UTC', true), set_config('lock_timeout', $1, true), now(),
-			EXISTS (SELECT FROM pg_class AS t JOIN pg_namespace AS s ON s.oid = t.relnamespace
-			        WHERE s.nspname = $2 AND t.relname = $3 AND pg_get_partkeydef(t.oid) = 'RANGE (at)')`,
-			fmt.Sprint(wait.Milliseconds()), k.Schema(), k.Entries()).Scan(nil, nil, nil, nil, &s.now, &ranged)
+			COALESCE(pg_get_partkeydef(to_regclass($2)) = 'RANGE (at)', false)`,
+			fmt.Sprint(wait.Milliseconds()), k.QualifiedEntries()).Scan(nil, nil, nil, nil, &s.now, &ranged)
 		if err == nil {
 			err = k.lock(ctx, tx, `LOCK TABLE ONLY {{schema}}.{{entries}} IN SHARE UPDATE EXCLUSIVE MODE`)
 		}

@@ -11,8 +11,8 @@
 //
 // The tables come from package migrations, or from "brim migrate up". [Store.Ping] tells at the start of
 // a program whether a decision would work. The database and the sessions must use UTF8, and no session
-// may search a schema before pg_catalog: see docs/postgres.md, which lists what each error of the server
-// becomes.
+// may search a schema before pg_catalog: see docs/postgres.md. The page docs/errors.md lists the
+// class of each error of the server.
 //
 // # Durability
 //

@@ -30,6 +30,7 @@ var (
 		"level":   {Level: 7.5, Time: writtenAt.UnixMicro(), Limit: store.Limit{Capacity: 10, LeakRate: 0.25}},
 		"held":    {Level: 1, Held: 2, Time: writtenAt.UnixMicro(), Limit: store.Limit{Capacity: 4}},
 		"blocked": {Time: writtenAt.UnixMicro(), Limit: store.Limit{Capacity: 1, LeakRate: 1}, BlockedUntil: writtenAt.Add(time.Hour).UnixMicro()},
+		"quota":   {Level: 7, Time: writtenAt.UnixMicro(), Limit: store.Limit{Capacity: 10, LeakRate: -float64(writtenAt.Add(time.Hour).UnixMicro())}},
 		"é'\n":    {Level: 1 << 52, Time: writtenAt.UnixMicro() + 1, Limit: store.Limit{Capacity: 1 << 53, LeakRate: 1e-12}},
 	}
 )
@@ -75,6 +76,9 @@ func TestSchemasOfEarlierVersions(t *testing.T) {
 			// The buckets take fills as before.
 			for key, rec := range written {
 				op := store.Op{Bucket: rec.Limit.For(key), Amount: 1}
+				if key == "quota" {
+					op.Begins = writtenAt.UnixMicro()
+				}
 				want, _, err := rec.Fill(&op, found.clock, s.maxSkew)
 				if err != nil {
 					t.Fatal(err)

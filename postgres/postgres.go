@@ -220,8 +220,9 @@ func (s *Store) fillIdle(ctx context.Context, op store.Op) (st store.State, err 
 }
 
 // Apply decides transactions in one transaction of the server, with rows locked in byte order
-// of key. Transactions of any number of callers over any keys do not deadlock. A call that only
-// asks is one statement, which locks nothing. See [store.Store].
+// of key. So transactions over rows that exist do not deadlock. Where callers make rows, a deadlock is
+// rare, and the transaction is repeated. A call that only asks is one statement, which locks
+// nothing. See [store.Store].
 func (s *Store) Apply(ctx context.Context, txns ...store.Txn) ([]store.Result, error) {
 	if err := s.run.Ready(ctx); err != nil {
 		return nil, s.run.Wrap("apply", err)

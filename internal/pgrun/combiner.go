@@ -30,9 +30,9 @@ type Combiner[Q, A any] struct {
 	flushes []Flush[Q, A] // of the lanes
 	fast    *combine.Combiner[Q, A]
 	slow    *combine.Combiner[Q, A]
-	// held are, by hash, the times in Unix nanoseconds until which calls go to the slow lane at
-	// once: a call that finds the row held delays those of other rows.
-	held  [4096]atomic.Int64
+	// held are the hashes whose calls go to the slow lane at once: a call that finds the row held
+	// delays those of other rows. Of two hashes with one place, the last one has it.
+	held  [4096]atomic.Pointer[held]
 	pause time.Duration // of the slow lane, before it tries again
 	tried time.Time     // by the slow lane, for the last time
 	// usual is the smoothed duration of flushes that did not stall, in nanoseconds. It begins at
@@ -40,6 +40,14 @@ type Combiner[Q, A any] struct {
 	usual  atomic.Int64
 	closed context.Context
 	close  context.CancelFunc
+}
+
+// held is a hash of which another transaction has held a row, and until when its calls go to the
+// slow lane. A call of another hash stays away from that lane. Its success there would tell nothing
+// about the row, and yet have the lane wait again.
+type held struct {
+	hash  uint64
+	until time.Time
 }
 
 // Batching are the choices of [NewCombiner]; see [combine.Options] for each.
@@ -148,7 +156,7 @@ func Transactions[Q, A any](
 // The error is then [store.ErrUnavailable], and the context's error as well if the context has
 // ended.
 func (c *Combiner[Q, A]) Do(ctx context.Context, hash uint64, in Q) (out A, err error) {
-	if until := c.heldUntil(hash).Load(); until == 0 || until < time.Now().UnixNano() {
+	if h := c.place(hash).Load(); h == nil || h.hash != hash || time.Now().After(h.until) {
 		if out, err = c.fast.Do(ctx, hash, in); err != ErrHeld {
 			return out, err
 		}
@@ -156,18 +164,18 @@ func (c *Combiner[Q, A]) Do(ctx context.Context, hash uint64, in Q) (out A, err 
 	return c.doSlow(ctx, hash, in)
 }
 
-// heldUntil returns the time until which calls of a hash go to the slow lane.
-func (c *Combiner[Q, A]) heldUntil(hash uint64) *atomic.Int64 {
+// place returns where a hash is noted whose calls go to the slow lane.
+func (c *Combiner[Q, A]) place(hash uint64) *atomic.Pointer[held] {
 	return &c.held[hash%uint64(len(c.held))]
 }
 
 // remember notes the hashes of the requests that a flush has left out, and returns how many they
 // are. Their callers may have left meanwhile, so the flush does it.
 func (c *Combiner[Q, A]) remember(batch Batch[Q, A]) (left int) {
-	until := time.Now().Add(remembered).UnixNano()
+	until := time.Now().Add(remembered)
 	for _, r := range batch {
 		if r.Err == ErrHeld {
-			c.heldUntil(r.Hash).Store(until)
+			c.place(r.Hash).Store(&held{r.Hash, until})
 			left++
 		}
 	}
@@ -202,8 +210,8 @@ func (c *Combiner[Q, A]) doSlow(ctx context.Context, hash uint64, in Q) (out A, 
 			return out, fmt.Errorf("%w for %v; keep transactions that fill buckets short", ErrHeld, c.r.Timeout)
 		}
 	}
-	if err == nil {
-		c.heldUntil(hash).Store(0)
+	if h := c.place(hash).Load(); err == nil && h != nil && h.hash == hash {
+		c.place(hash).CompareAndSwap(h, nil)
 	}
 	switch {
 	case err == nil || limit.Err() == nil || !errors.Is(err, limit.Err()):
@@ -281,7 +289,7 @@ func (c *Combiner[Q, A]) flush(lane int, batch Batch[Q, A]) {
 	c.remember(open)
 }
 
-// flushSlow answers a batch on the slow lane. If the lane was idle, or has just served a request,
+// flushSlow answers a batch on the slow lane. If the lane was idle, or has just served all requests,
 // it waits for the rows first: they may become free in a moment.
 func (c *Combiner[Q, A]) flushSlow(batch Batch[Q, A]) {
 	start, last := time.Now(), len(c.lanes)-1
@@ -310,9 +318,13 @@ func (c *Combiner[Q, A]) flushSlow(batch Batch[Q, A]) {
 			r.Err = ErrHeld
 		}
 	}
-	c.pause = min(max(2*c.pause, leastPause), longestPause)
-	if c.remember(batch) < len(batch) {
+	switch left := c.remember(batch); left {
+	case 0:
 		c.pause = 0
+	case len(batch):
+		c.pause = min(max(2*c.pause, leastPause), longestPause)
+	default: // some rows were held for a moment only, but a flush that waits would wait for the others
+		c.pause = leastPause
 	}
 	c.tried = time.Now()
 }

@@ -53,7 +53,7 @@ const (
 )
 
 // answers are the codes of appendix A of PostgreSQL's manual that have a meaning of their own: by
-// SQLSTATE, or by its first characters. docs/postgres.md has the same table.
+// SQLSTATE, or by its first characters. docs/errors.md has the same table.
 var answers = map[string]answer{
 	"08":    {unknown, passes, ""},
 	"08P01": {unknown, ours, ""}, // of a pooler, with which it means anything; see reading
@@ -77,6 +77,7 @@ var answers = map[string]answer{
 	"42P01": {down, ours, migrate},
 	"42P05": {down, ours, prepared},
 	"53":    {down, passes, ""},
+	"53100": {down, passes, "make room on the disk of the server"},
 	"53300": {down, passes, "the server has no connection left; make the pool smaller or use a pooler"},
 	"55P03": {stalled, passes, "another transaction holds the row: keep transactions that fill buckets short"},
 	"57014": {cancelled, passes, "the server's statement_timeout passed, or an operator cancelled it"},

@@ -62,7 +62,7 @@ func TestErrors(t *testing.T) {
 			"duplicate entry", "another transaction was faster",
 			&pgconn.PgError{Code: "23505", TableName: "buckets_entries", ConstraintName: "buckets_entries_pkey"}, refused, passes, "the same ID",
 		},
-		{"full disk", "the operators make room", coded("53100"), down, passes, "53100"},
+		{"full disk", "the operators make room", coded("53100"), down, passes, "make room"},
 		{"no column", "every statement fails alike", coded("42703"), down, ours, "brim migrate up"},
 		{"unlisted", "nobody knows whether it passes", coded("XX000"), refused, ours, "XX000"},
 		{"no code", "nobody knows whether it passes", coded(""), refused, ours, "SQLSTATE"},
@@ -179,14 +179,14 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// TestErrorsAreDocumented finds each code of the table in that of docs/postgres.md, in a row with its
+// TestErrorsAreDocumented finds each code of the table in that of docs/errors.md, in a row with its
 // sentinel.
 func TestErrorsAreDocumented(t *testing.T) {
-	page, err := os.ReadFile("../../docs/postgres.md")
+	page, err := os.ReadFile("../../docs/errors.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, section, _ := strings.Cut(string(page), "\n## Errors\n")
+	_, section, _ := strings.Cut(string(page), "\n## Answers of PostgreSQL\n")
 	names := map[error]string{passes: "ErrUnavailable", ours: "ErrMisconfigured", store.ErrInvalidKey: "ErrInvalidKey"}
 	for code, a := range answers {
 		if code == "57P" || code == "08P01" { // the rows name the codes of the first, and the words of PgBouncer for the other
@@ -200,7 +200,7 @@ func TestErrorsAreDocumented(t *testing.T) {
 			}
 		}
 		if !found {
-			t.Errorf("docs/postgres.md does not list %s with %s", code, names[a.class])
+			t.Errorf("docs/errors.md does not list %s with %s", code, names[a.class])
 		}
 	}
 }

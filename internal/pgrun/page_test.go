@@ -24,7 +24,7 @@ func TestPageFigures(t *testing.T) {
 		fmt.Sprintf("the halves of the batch, the largest first, for %d ms.", halving.Milliseconds()),
 		fmt.Sprintf("caller stays for %d ms beyond its deadline", grace.Milliseconds()),
 		map[time.Duration]string{time.Second: "for a second at most after the last one has found the row held"}[remembered],
-		fmt.Sprintf("A combiner has %s hashes", docpage.Thousands(len(Combiner[int, int]{}.held))),
+		fmt.Sprintf("A combiner remembers up to %s hashes", docpage.Thousands(len(Combiner[int, int]{}.held))),
 		fmt.Sprintf("After %s eighths of `StatementTimeout`", words[int(patience(8))]),
 		fmt.Sprintf("nothing was applied; repeated up to %s times", words[retries]),
 	)

@@ -1,6 +1,6 @@
 -- Locks the rows that transactions need, and then creates the missing ones, both in byte order of
 -- key. Whoever waits for a row has created none yet, and whoever waits for a creation waits for one
--- behind its own, so no two statements wait for each other.
+-- behind its own, so no two statements wait for each other, save where docs/internals/postgres.md says so.
 --
 -- A transaction that the snapshot refuses locks nothing, so that a refusal writes nothing; neither
 -- does a drain of a bucket that is empty, or one that a damaged row fails. The caller decides it on the rows as it reads them, and

@@ -74,3 +74,4 @@ INSERT INTO brim_format.buckets (level, atime, held, capacity, leak_rate, blocke
 INSERT INTO brim_format.buckets (level, atime, held, capacity, leak_rate, blocked_until, key) VALUES (7.5, '2026-11-20T12:00:00Z', 0, 10, 0.25, NULL, 'level');
 INSERT INTO brim_format.buckets (level, atime, held, capacity, leak_rate, blocked_until, key) VALUES (1, '2026-11-20T12:00:00Z', 2, 4, 0, NULL, 'held');
 INSERT INTO brim_format.buckets (level, atime, held, capacity, leak_rate, blocked_until, key) VALUES (0, '2026-11-20T12:00:00Z', 0, 1, 1, '2026-11-20T13:00:00Z', 'blocked');
+INSERT INTO brim_format.buckets (level, atime, held, capacity, leak_rate, blocked_until, key) VALUES (7, '2026-11-20T12:00:00Z', 0, 10, -1795179600000000, NULL, 'quota');

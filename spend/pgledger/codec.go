@@ -31,7 +31,7 @@ func idBytes(id string) []byte {
 			return raw
 		}
 	case len(id) == 32:
-		if raw, ok := unhex([]byte{0}, id); ok {
+		if raw, ok := unhex(make([]byte, 1, 17), id); ok {
 			return raw
 		}
 	case len(id) == 16:
@@ -69,7 +69,11 @@ func idColumn(ids []string) [][]byte {
 const mark = "\xff\xfe"
 
 // pack returns holds as they are stored in the row of their account.
-func pack(list []ledger.Hold) (b []byte) {
+func pack(list []ledger.Hold) []byte {
+	if len(list) == 0 {
+		return nil
+	}
+	b := make([]byte, 0, 32*len(list))
 	for _, h := range list {
 		id := idBytes(h.SpendID)
 		b = append(append(append(b, mark...), byte(len(id))), id...)
@@ -153,15 +157,18 @@ func moved(e *ledger.Entry) int64 {
 	return e.Held
 }
 
+// numbers are the ids of accounts, by key.
+type numbers map[string]int64
+
 // entryColumns returns the arguments of append.sql.
-func (r *rows) entryColumns(list []ledger.Entry) ([]any, error) {
+func (ids numbers) entryColumns(list []ledger.Entry) ([]any, error) {
 	for _, e := range list {
 		if !slices.Contains(kinds, e.Kind) {
 			return nil, fmt.Errorf("an entry has the kind %q, which this ledger does not know", e.Kind)
 		}
 	}
 	return []any{
-		column(list, func(e *ledger.Entry) int64 { return r.ids[e.Account] }),
+		column(list, func(e *ledger.Entry) int64 { return ids[e.Account] }),
 		column(list, func(e *ledger.Entry) time.Time { return pgrun.Timestamp(e.At) }),
 		column(list, func(e *ledger.Entry) int64 { return e.Seq }),
 		column(list, func(e *ledger.Entry) *int64 { return unless(e.Used, 0) }),

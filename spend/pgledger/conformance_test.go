@@ -109,7 +109,7 @@ func harnessOver(pool *pgxpool.Pool, schema string) spendtest.Harness {
 
 func TestRandom(t *testing.T) {
 	t.Parallel()
-	spendtest.Random(t, harness(t, ""), seed.Attempts(120, 100_000))
+	spendtest.Random(t, harness(t, ""), 120)
 }
 
 func TestConformance(t *testing.T) {

@@ -38,9 +38,7 @@ func TestForgetNothing(t *testing.T) {
 	}
 	read := func() (n int) {
 		t.Helper()
-		if _, err := pool.Exec(t.Context(), "SELECT pg_stat_force_next_flush()"); err != nil {
-			t.Fatal(err)
-		}
+		pgtest.Flush(t, pool)
 		if err := pool.QueryRow(t.Context(), `SELECT heap_blks_read + heap_blks_hit FROM pg_statio_user_tables
 			WHERE schemaname = $1 AND relname = 'buckets_requests'`, schema).Scan(&n); err != nil {
 			t.Fatal(err)

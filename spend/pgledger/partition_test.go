@@ -263,6 +263,36 @@ func TestPartitionStray(t *testing.T) {
 	}
 }
 
+// TestPruneBesideOthersTable prunes while another program changes the definition of its table, which
+// is partitioned and has the name of this ledger's entries, in a schema of its own. Prune must not
+// ask the server about that table: it would wait for the other program, and fail if that drops the
+// table.
+func TestPruneBesideOthersTable(t *testing.T) {
+	pool := pgtest.Pool(t)
+	schema, other := migrated(t), migrated(t)
+	ranged(t, pool, other, "2020-02-01")
+	now := time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC)
+	b := budgetOf(t, over(t, pool, &postgres.Options{Schema: schema, Clock: func() time.Time { return now }}), "cards", spend.Rolling("day", eur(9), 24*time.Hour))
+	charge(t, b, "a", "1")
+	now = now.AddDate(2, 0, 0)
+	tx, err := pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = tx.Rollback(context.Background()) }()
+	if _, err := tx.Exec(t.Context(), "LOCK TABLE "+other+".buckets_entries"); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	if _, err := b.Prune(ctx); err != nil {
+		t.Errorf("Prune beside another schema's locked table: %v", err)
+	}
+	if left := query[int](t, pool, "SELECT count(*) FROM "+schema+".buckets_entries"); left != 0 {
+		t.Errorf("%d entries are left; want none", left)
+	}
+}
+
 // budgetOf returns a budget with rules.
 func budgetOf(t *testing.T, l ledger.Ledger, name string, rules ...spend.Rule) *spend.Budgets {
 	t.Helper()

@@ -16,7 +16,7 @@ func (l *Ledger) Ping(ctx context.Context) error {
 	return l.run.Look(ctx, "ping", func(ctx context.Context, conn *pgxpool.Conn) error {
 		r := l.newRows(conn, true)
 		r.ctx = ctx
-		entries, err := r.entryColumns(nil)
+		entries, err := r.ids.entryColumns(nil)
 		if err != nil {
 			return err
 		}
@@ -24,15 +24,14 @@ func (l *Ledger) Ping(ctx context.Context) error {
 		out := &pgx.Batch{}
 		pgrun.QueueBegin(out)
 		out.Queue(l.sql["plan"], nil, nil)
-		r.queue(out, []string{}, nil, true)
-		out.Queue(l.sql["begun"], none)
+		r.queue(out, []string{}, []string{""}, true) // no spend has this ID
 		out.Queue(l.sql["create"], []string{})
 		out.Queue(l.sql["unused"], []int64{})
 		out.Queue(l.sql["save"], r.accountColumns(nil)...)
 		out.Queue(l.sql["append"], entries...)
-		out.Queue(l.sql["answer"], r.requestColumns(nil)...)
-		out.Queue(l.sql["open"], r.holdColumns(nil)...)
-		out.Queue(l.sql["unhold"], r.holdColumns(nil)...)
+		out.Queue(l.sql["answer"], r.ids.requestColumns(nil)...)
+		out.Queue(l.sql["open"], r.ids.holdColumns(nil)...)
+		out.Queue(l.sql["unhold"], r.ids.holdColumns(nil)...)
 		out.Queue(l.sql["spends"], none, none)
 		var tables []string
 		for _, name := range l.run.Names.Ledger() {

@@ -138,7 +138,7 @@ func TestPruneWithNothingDue(t *testing.T) {
 	t.Parallel()
 	const due, piece = 100, 20_000
 	accounts := seed.Attempts(piece, 50*piece)
-	server := pgtest.NewServer(t)
+	server := pgtest.NewServer(t, "full_page_writes=off")
 	admin, table := server.Pool(t), pgname.DefaultSchema+".buckets_accounts"
 	if err := migrations.Up(t.Context(), admin, nil); err != nil {
 		t.Fatal(err)

@@ -27,8 +27,8 @@ type rows struct {
 	lane *pgrun.Lane // nil where the transaction is the caller's, or only reads
 
 	now      int64
-	missing  []string         // accounts that had no row
-	ids      map[string]int64 // of the accounts of the jobs, which a decision has locked; 0 without a row
+	missing  []string // accounts that had no row
+	ids      numbers  // of the accounts of the jobs, which a decision has locked; 0 without a row
 	accounts map[string]ledger.Account
 	holds    map[string][]ledger.Hold   // a few of each account, which are in its row
 	requests map[string]*ledger.Request // nil for an ID without an answer
@@ -45,7 +45,7 @@ type rows struct {
 
 func (l *Ledger) newRows(q pgrun.Queryer, own bool) *rows {
 	return &rows{
-		l: l, q: q, own: own, ids: make(map[string]int64), accounts: make(map[string]ledger.Account),
+		l: l, q: q, own: own, ids: make(numbers), accounts: make(map[string]ledger.Account),
 		holds:    make(map[string][]ledger.Hold),
 		requests: make(map[string]*ledger.Request), begun: make(map[string]bool),
 		known: make(map[string][]byte), rules: make(map[string]ledger.Rules), pages: make(book.Pages),
@@ -124,22 +124,26 @@ func (r *rows) batch() *book.Batch {
 // queue queues the statements that lock and read accounts, the time, requests, and the entries that
 // leave windows.
 func (r *rows) queue(out *pgx.Batch, keys, spends []string, lock bool) {
-	sql, now, begun := r.l.sql, r.l.run.Now(), idColumn(spends)
-	take, begin := "accounts", ""
-	switch {
-	case lock && r.lane.Skips():
-		take, begin = "take, skipping", "begun, skipping"
-	case lock:
-		take, begin = "take", "begun"
+	sql, now := r.l.sql, r.l.run.Now()
+	take, skip, alone := "accounts", "", ", alone"
+	if lock {
+		take = "take"
 	}
-	out.Queue(sql[take], keys, begun).Query(r.scanAccounts)
+	if lock && r.lane.Skips() {
+		skip = ", skipping"
+	}
+	var begun []any
+	if len(spends) > 0 {
+		alone, begun = "", []any{idColumn(spends)}
+	}
+	out.Queue(sql[take+skip+alone], append([]any{keys}, begun...)...).Query(r.scanAccounts)
 	if lock && len(spends) > 0 {
-		out.Queue(sql[begin], begun).Query(r.scanBegun)
+		out.Queue(sql["begun"+skip], begun...).Query(r.scanBegun)
 	}
 	budgets := slices.Sorted(maps.Keys(r.known))
 	digests := column(budgets, func(budget *string) []byte { return r.known[*budget] })
 	out.Queue(sql["requests"], idColumn(slices.Sorted(maps.Keys(r.requests))), now, budgets, digests).Query(r.scanRequests)
-	out.Queue(sql["watched"], keys, now, readAhead+1, begun).Query(r.scanWatched)
+	out.Queue(sql["watched"+alone], append([]any{keys, now, readAhead + 1}, begun...)...).Query(r.scanWatched)
 }
 
 // send sends statements of the transaction that read the clock, among others.

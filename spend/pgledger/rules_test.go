@@ -208,7 +208,7 @@ func TestRulesThatNobodyNeeds(t *testing.T) {
 	}
 	scans := func() int {
 		t.Helper()
-		run(t, pool, "SELECT pg_stat_force_next_flush()")
+		pgtest.Flush(t, pool)
 		return query[int](t, pool, "SELECT idx_scan + seq_scan FROM pg_stat_user_tables WHERE schemaname = $1 AND relname = 'buckets_rules'", schema)
 	}
 	before := scans()

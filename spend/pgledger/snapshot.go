@@ -17,11 +17,9 @@ import (
 	"github.com/brimgo/brim/spend/ledger"
 )
 
-// Locked reports whether the jobs hold an account.
-func (r *rows) Locked(account string) bool {
-	_, asked := r.ids[account]
-	return asked
-}
+// Locked reports whether the jobs hold an account. A lane that skips rows has not read those that
+// another transaction holds.
+func (r *rows) Locked(account string) bool { return r.ids[account] != 0 }
 
 // Account returns a working set. A missing account has no State.
 func (r *rows) Account(key string) (ledger.Account, error) {
@@ -154,7 +152,7 @@ func (r *rows) Open(
 			next = h.Expires
 		}
 	}
-	args := append([]any{r.ids[account], bound(upto), min(limit, math.MaxInt32) + 1}, r.holdColumns(due)[1:]...)
+	args := append([]any{r.ids[account], bound(upto), min(limit, math.MaxInt32) + 1}, r.ids.holdColumns(due)[1:]...)
 	args = append(args, bound(after.Expires), idBytes(after.SpendID))
 	err = r.query(r.l.sql["holds"], args, func(row pgx.Rows) error {
 		var expires pgrun.Instant

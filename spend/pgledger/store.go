@@ -24,7 +24,7 @@ func (r *rows) store(ctx context.Context, c *ledger.Changes) error {
 			out.Queue(r.l.sql[name], args...)
 		}
 	}
-	entries, err := r.entryColumns(c.Entries)
+	entries, err := r.ids.entryColumns(c.Entries)
 	if err != nil {
 		return err
 	}
@@ -37,10 +37,10 @@ func (r *rows) store(ctx context.Context, c *ledger.Changes) error {
 	queue("append", len(c.Entries), entries...)
 	queue("replace", len(c.Replaced), column(c.Replaced, func(q *ledger.Request) []byte { return idBytes(q.ID) }))
 	requests := append(c.Requests, c.Replaced...)
-	queue("answer", len(requests), r.requestColumns(requests)...)
+	queue("answer", len(requests), r.ids.requestColumns(requests)...)
 	queue("revise", len(c.Rules), ruleColumns(c.Rules)...)
-	queue("open", len(opened), r.holdColumns(opened)...)
-	queue("unhold", len(closed), r.holdColumns(closed)...)
+	queue("open", len(opened), r.ids.holdColumns(opened)...)
+	queue("unhold", len(closed), r.ids.holdColumns(closed)...)
 	queue("spends", len(c.Spends), column(c.Spends, func(s *ledger.Request) []byte { return idBytes(s.ID) }),
 		column(c.Spends, func(s *ledger.Request) []byte { return s.Spend }))
 	queue("drop", len(drop), column(drop, func(d *ledger.Drop) int64 { return r.ids[d.Account] }),
@@ -75,8 +75,7 @@ func (r *rows) dropped(all []ledger.Drop) ([]ledger.Drop, error) {
 	if len(all) == 0 {
 		return nil, nil
 	}
-	names := r.l.run.Names
-	err := r.query(r.l.sql["ranged"], []any{names.Schema(), names.Entries()}, func(row pgx.Rows) error {
+	err := r.query(r.l.sql["ranged"], []any{r.l.run.Names.QualifiedEntries()}, func(row pgx.Rows) error {
 		var ranged bool
 		err := row.Scan(&ranged)
 		if ranged {
@@ -130,21 +129,21 @@ func (r *rows) placeHolds(c *ledger.Changes) (opened, closed []ledger.Hold) {
 }
 
 // requestColumns returns the arguments of answer.sql. It sorts the list.
-func (r *rows) requestColumns(list []ledger.Request) []any {
+func (ids numbers) requestColumns(list []ledger.Request) []any {
 	slices.SortFunc(list, func(x, y ledger.Request) int { return strings.Compare(x.ID, y.ID) })
 	return []any{
 		column(list, func(q *ledger.Request) []byte { return idBytes(q.ID) }),
 		column(list, func(q *ledger.Request) time.Time { return pgrun.Timestamp(q.At) }),
-		column(list, func(q *ledger.Request) int64 { return r.ids[q.Accounts[0]] }),
+		column(list, func(q *ledger.Request) int64 { return ids[q.Accounts[0]] }),
 		column(list, func(q *ledger.Request) *int64 {
 			if len(q.Accounts) < 2 {
 				return nil
 			}
-			id := r.ids[q.Accounts[1]]
+			id := ids[q.Accounts[1]]
 			return &id
 		}),
 		column(list, func(q *ledger.Request) *string {
-			return array(column(q.Accounts[min(2, len(q.Accounts)):], func(key *string) int64 { return r.ids[*key] }))
+			return array(column(q.Accounts[min(2, len(q.Accounts)):], func(key *string) int64 { return ids[*key] }))
 		}),
 		column(list, func(q *ledger.Request) []byte { return q.Content }),
 		column(list, func(q *ledger.Request) []byte { return q.Answer }),
@@ -153,9 +152,9 @@ func (r *rows) requestColumns(list []ledger.Request) []any {
 }
 
 // holdColumns returns the arguments of open.sql and unhold.sql.
-func (r *rows) holdColumns(list []ledger.Hold) []any {
+func (ids numbers) holdColumns(list []ledger.Hold) []any {
 	return []any{
-		column(list, func(h *ledger.Hold) int64 { return r.ids[h.Account] }),
+		column(list, func(h *ledger.Hold) int64 { return ids[h.Account] }),
 		column(list, func(h *ledger.Hold) time.Time { return pgrun.Timestamp(h.Expires) }),
 		column(list, func(h *ledger.Hold) []byte { return idBytes(h.SpendID) }),
 	}

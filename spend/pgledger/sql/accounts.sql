@@ -2,7 +2,5 @@
 -- locks them in this order. With SKIP LOCKED, it leaves out those that another transaction holds.
 SELECT a.key, a.id, {{instant(a.pruned)}}, {{instant(a.due)}}, {{octets(a.rules)}}, {{octets(a.state)}}, a.watch, {{octets(a.holds)}}
 FROM {{schema}}.{{accounts}} AS a
-WHERE a.key = ANY (pg_catalog.array_cat($1::text[], ARRAY(SELECT o.key FROM {{schema}}.{{requests}} AS r
-                                                          CROSS JOIN LATERAL ({{owners(r)}}) AS o
-                                                          WHERE r.id = ANY ($2::bytea[]))))
+WHERE a.key = ANY ({{keys($2)}})
 ORDER BY a.key

@@ -18,7 +18,5 @@ FROM {{schema}}.{{accounts}} AS a
             AND e.at > GREATEST(a.pruned, timestamptz 'epoch' + a.watch[u.i]::float8 * interval '1 microsecond')
           ORDER BY e.dated, e.seq LIMIT $3::bigint)
      ) AS e
-WHERE a.key = ANY (pg_catalog.array_cat($1::text[], ARRAY(SELECT o.key FROM {{schema}}.{{requests}} AS r
-                                                          CROSS JOIN LATERAL ({{owners(r)}}) AS o
-                                                          WHERE r.id = ANY ($4::bytea[]))))
+WHERE a.key = ANY ({{keys($4)}})
   AND timestamptz 'epoch' + (a.watch[u.i] + a.watch[u.i + 1])::float8 * interval '1 microsecond' < {{clock($2)}}
