@@ -519,7 +519,7 @@ func (l *Limiter) fill(ctx context.Context, st *State, op *store.Op, least float
 // while they are this short. That saves a fill in memory a seventh of its time.
 func (l *Limiter) prepare(op *store.Op, least float64) error {
 	if least < 0 {
-		return fmt.Errorf("brim: %w: %v is negative; to give units back, use Drain or Release",
+		return fmt.Errorf("brim: %w: %v is negative; a positive amount of Drain or Release gives units back",
 			ErrInvalidAmount, least)
 	}
 	op.Key = l.key(op.Key)

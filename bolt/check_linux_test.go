@@ -65,6 +65,7 @@ func TestCheckOfFullDisk(t *testing.T) {
 		_, err = s.Fill(t.Context(), op(steady, fmt.Sprint(n), 1, store.Always))
 	}
 	failsWith(t, err, store.ErrUnavailable, "no space left on device; make room")
+	check("after a call that failed", "free space")
 	must(t, os.Remove(filler))
 	check("with room again", "")
 	fillup(t, s, "k", 1)

@@ -1,14 +1,13 @@
 package bolt
 
 import (
-	"context"
 	"path/filepath"
 	"testing"
 	"time"
 
 	"go.etcd.io/bbolt"
 
-	"github.com/brimgo/brim/internal/paging"
+	"github.com/brimgo/brim/internal/intx"
 	"github.com/brimgo/brim/internal/seed"
 	"github.com/brimgo/brim/store"
 	"github.com/brimgo/brim/store/storetest"
@@ -69,55 +68,11 @@ func TestConformanceOverAnApplicationsDatabase(t *testing.T) {
 	})
 }
 
-// withStore makes each call in a transaction of its own.
-type withStore struct{ joinedStore }
-
-func (w withStore) in(fn func(s store.Store) error) error {
-	return w.db.Update(func(tx *bbolt.Tx) error { return fn(w.With(tx)) })
-}
-
-func (w withStore) Fill(ctx context.Context, op store.Op) (st store.State, err error) {
-	err = w.in(func(s store.Store) (err error) { st, err = s.Fill(ctx, op); return err })
-	return st, err
-}
-
-func (w withStore) Apply(ctx context.Context, txns ...store.Txn) (results []store.Result, err error) {
-	err = w.in(func(s store.Store) (err error) { results, err = s.Apply(ctx, txns...); return err })
-	return results, err
-}
-
-func (w withStore) Read(ctx context.Context, buckets ...store.Bucket) (states []store.State, err error) {
-	err = w.in(func(s store.Store) (err error) { states, err = s.Read(ctx, buckets...); return err })
-	return states, err
-}
-
-func (w withStore) Delete(ctx context.Context, keys ...string) error {
-	return w.in(func(s store.Store) error { return s.Delete(ctx, keys...) })
-}
-
-// Visit calls f after the transaction, so that f may call the store.
-func (w withStore) Visit(ctx context.Context, prefix string, f func(store.Entry) bool) error {
-	var entries []store.Entry
-	err := w.in(func(s store.Store) (err error) { entries, err = paging.All(ctx, s, prefix); return err })
-	for _, e := range entries {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		if !f(e) {
-			return nil
-		}
-	}
-	return err
-}
-
-func (w withStore) Size(ctx context.Context) (n int64, err error) {
-	err = w.in(func(s store.Store) (err error) { n, err = s.Size(ctx); return err })
-	return n, err
-}
-
-func (w withStore) Prune(ctx context.Context) (n int64, err error) {
-	err = w.in(func(s store.Store) (err error) { n, err = s.Prune(ctx); return err })
-	return n, err
+// inTransactions makes each call of a store in a transaction of its own.
+func inTransactions(j joinedStore) store.Store {
+	return intx.Store{Store: j, In: func(fn func(s store.Store) error) error {
+		return j.db.Update(func(tx *bbolt.Tx) error { return fn(j.With(tx)) })
+	}}
 }
 
 // TestConformanceWith makes each call in a transaction of its own.
@@ -125,13 +80,13 @@ func TestConformanceWith(t *testing.T) {
 	t.Parallel()
 	over := func(t *testing.T, db *bbolt.DB, clock func() time.Time) store.Store {
 		db.NoSync = true
-		return withStore{joinedStore{newOver(t, db, &Options{Clock: clock}), db}}
+		return inTransactions(joinedStore{newOver(t, db, &Options{Clock: clock}), db})
 	}
 	storetest.Run(t, func(t *testing.T) store.Store { return over(t, openApp(t), nil) }, &storetest.Options{
 		OpenAt: func(t *testing.T, clock func() time.Time) store.Store { return over(t, openApp(t), clock) },
 		Reopen: func(t *testing.T, s store.Store, clock func() time.Time) store.Store {
 			closeStore(t, s)
-			return over(t, s.(withStore).db, clock)
+			return over(t, s.(intx.Store).Store.(joinedStore).db, clock)
 		},
 		Operations: seed.Attempts(500, 1_000),
 		Keys:       500,

@@ -46,7 +46,7 @@
 // ledger the other. A fill and a decision of the ledger in one [Store.Update] become durable
 // together. An Update larger than half a journal is a commit of the file.
 //
-// File and journal are described byte by byte in docs/internals/engine.md. A journal of an earlier
+// File and journal are described byte by byte in docs/internals/files.md. A journal of an earlier
 // format is refused: open the file with the version that wrote it and close it, which moves the
 // journal into the file.
 //

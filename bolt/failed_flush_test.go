@@ -4,7 +4,7 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/brimgo/brim/internal/combine"
+	"github.com/brimgo/brim/internal/records"
 	"github.com/brimgo/brim/store"
 )
 
@@ -12,21 +12,21 @@ import (
 // flush. If the flush fails, the hold still stands, and ErrNotHeld would be wrong.
 func TestFailedFlushAnswersAll(t *testing.T) {
 	limit := store.Limit{Capacity: 10}
-	capture := request{op: store.Op{Bucket: limit.For("k"), Amount: 5, Hold: -5, Mode: store.Always}}
+	capture := records.Request{Op: store.Op{Bucket: limit.For("k"), Amount: 5, Hold: -5, Mode: store.Always}}
 	for name, o := range map[string]*Options{"with a journal": nil, "without a journal": {NoJournal: true}} {
 		t.Run(name, func(t *testing.T) {
 			s := openTemp(t, o)
 			for _, hold := range []float64{2, 3} {
 				mustFill(t, s, store.Op{Bucket: limit.For("k"), Hold: hold})
 			}
-			batch := []*combine.Request[request, reply]{{In: capture}, {In: capture}}
+			batch := []*records.Queued{{In: capture}, {In: capture}}
 			goOn := holdUp(t, s)
 			defer goOn()
 			want := store.ErrMisconfigured
 			if o != nil {
 				want = store.ErrUnavailable
 				database(s).MaxSize = 1
-				batch = append(batch, &combine.Request[request, reply]{In: request{kind: apply, txns: longFills("long", 900)}})
+				batch = append(batch, &records.Queued{In: records.Request{Kind: records.Apply, Txns: longFills("long", 900)}})
 				s.flush(0, batch)
 			} else {
 				s.db.File().Refuse("a commit failed")

@@ -83,7 +83,12 @@ func TestFileThatCannotGrow(t *testing.T) {
 			t.Errorf("%d buckets, %v; want 1052", len(entries), err)
 		}
 	}
-	is(copyTo(t, s, t.TempDir()), 2)
+	again := openAt(t, copyTo(t, s, t.TempDir()), &Options{logSegment: 512 << 10})
+	database(again).MaxSize = 1
+	_, err := again.Apply(t.Context(), longFills("refused", 900)...) // would take the segment that the file lacks
+	failsWith(t, err, store.ErrUnavailable, "the journal is full, and the file could not be written")
+	is(copyTo(t, again, t.TempDir()), 2)
+	database(again).MaxSize = 0
 	database(s).MaxSize = 0
 	fillup(t, s, "k", 1)
 	closeStore(t, s)

@@ -1,7 +1,6 @@
 package bolt
 
 import (
-	"hash/maphash"
 	"path/filepath"
 
 	"go.etcd.io/bbolt"
@@ -11,6 +10,7 @@ import (
 	"github.com/brimgo/brim/internal/clock"
 	"github.com/brimgo/brim/internal/kv"
 	"github.com/brimgo/brim/internal/pruner"
+	"github.com/brimgo/brim/internal/records"
 	"github.com/brimgo/brim/store"
 )
 
@@ -38,7 +38,7 @@ import (
 // its own: the journal would be in another file system. Mount its directory instead.
 //
 // If the file or the journal is removed or replaced while the store is open, the store refuses all
-// work with [store.ErrUnavailable] within a second.
+// work with [store.ErrMisconfigured] within a second.
 func Open(path string, o *Options) (*Store, error) {
 	op := "open " + filepath.Base(path)
 	full, err := o.withDefaults()
@@ -89,7 +89,7 @@ func New(db *bbolt.DB, o *Options) (*Store, error) {
 // newStore returns a store without a database.
 func newStore(o Options) *Store {
 	return &Store{
-		options: o, seed: maphash.MakeSeed(),
+		options: o, refusals: records.NewRefusals(),
 		clock: clock.New(clock.Options{Source: o.Clock, MaxSkew: o.MaxSkew, Backend: backend, Logger: o.Logger}),
 	}
 }

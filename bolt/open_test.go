@@ -160,14 +160,14 @@ func TestLocked(t *testing.T) {
 	s := openAt(t, path, nil)
 	_, err := Open(path, &Options{LockTimeout: 30 * time.Millisecond})
 	failsWith(t, err, store.ErrUnavailable)
-	const want = "bolt: open limits.db: locked by another process after 30ms; " +
-		"close it, or share the bucket through PostgreSQL"
+	const want = "bolt: open limits.db: locked by another process, or opened twice by this one after 30ms; " +
+		"close it there, or take SQLite or PostgreSQL, which processes share"
 	if err.Error() != want {
 		t.Errorf("error %q, want %q", err, want)
 	}
 	cmd := childCommand("open", path)
 	out, err := cmd.CombinedOutput()
-	if err == nil || !strings.Contains(string(out), "locked by another process; close it") {
+	if err == nil || !strings.Contains(string(out), "locked by another process, or opened twice by this one; close it") {
 		t.Errorf("another process: %v, %s", err, out)
 	}
 	// An Open that waits long enough gets the file when the store is closed.

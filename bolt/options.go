@@ -52,7 +52,7 @@ type Options struct {
 	// nothing. When the machine fails, all that was acknowledged since the last sync that returned
 	// may be lost: the decisions of about SyncEvery and the time of a sync. The earlier decisions
 	// are kept, in their order. A lost fill gives its room back. If a sync fails, the store refuses
-	// all work with [store.ErrUnavailable] until it is closed and opened again.
+	// all work with [store.ErrMisconfigured] until it is closed and opened again.
 	//
 	// SyncEvery needs a journal: [New] refuses it, and so does Open with NoJournal. Package
 	// boltledger refuses a store that has it, because money must not be forgotten.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/brimgo/brim/internal/paging"
+	"github.com/brimgo/brim/internal/records"
 	"github.com/brimgo/brim/store"
 )
 
@@ -47,7 +48,7 @@ func TestPruneLetsOthersIn(t *testing.T) {
 		t.Errorf("pruned %d, %v; want %d", n, err, buckets-buckets/100)
 	}
 	if filled < 5 {
-		t.Errorf("a caller was served %d times during %d batches", filled, buckets/pruneBatch)
+		t.Errorf("a caller was served %d times during %d batches", filled, buckets/records.PruneBatch)
 	}
 	levelIs(t, s, "live", float64(filled))
 	must(t, s.Verify(ctx))
@@ -132,22 +133,22 @@ func TestPruneEndsHalfway(t *testing.T) {
 	defer cancel()
 	searches := 0
 	s := openTemp(t, &Options{Clock: func() time.Time {
-		if bytes.Contains(debug.Stack(), []byte(").expired(")) {
+		if bytes.Contains(debug.Stack(), []byte(").Prune.func1")) {
 			if searches++; searches == 2 { // before the removal of the second piece
 				cancel()
 			}
 		}
 		return clock.Now()
 	}, NoJournal: true})
-	fillLeaky(t, s, 2*pruneBatch, 1)
+	fillLeaky(t, s, 2*records.PruneBatch, 1)
 	ended(t, s)
 	clock.Advance(time.Hour)
 	n, err := s.Prune(ctx)
 	failsWith(t, err, context.Canceled, "bolt: prune: ")
 	entries, err := paging.All(t.Context(), s, "")
 	must(t, err)
-	if n != pruneBatch || len(entries) != pruneBatch {
-		t.Errorf("pruned %d, and %d are left; want %d and %d", n, len(entries), pruneBatch, pruneBatch)
+	if n != records.PruneBatch || len(entries) != records.PruneBatch {
+		t.Errorf("pruned %d, and %d are left; want %d and %d", n, len(entries), records.PruneBatch, records.PruneBatch)
 	}
 }
 

@@ -3,12 +3,12 @@ package bolt
 import (
 	"context"
 	"errors"
-	"strings"
 
 	"github.com/brimgo/brim/internal/boltfile"
 	"github.com/brimgo/brim/internal/boltrecord"
 	"github.com/brimgo/brim/internal/kv"
 	"github.com/brimgo/brim/internal/paging"
+	"github.com/brimgo/brim/internal/records"
 	"github.com/brimgo/brim/store"
 )
 
@@ -16,7 +16,7 @@ import (
 func (s *Store) Read(ctx context.Context, buckets ...store.Bucket) (states []store.State, err error) {
 	if err = s.check(ctx); err == nil {
 		err = s.db.Read(func(tx *kv.Tx) (err error) {
-			states, err = (&view{Tx: tx, s: s}).read(buckets)
+			states, err = s.view(tx).States(buckets, s.clock.Now())
 			return err
 		})
 	}
@@ -55,7 +55,7 @@ func (s *Store) Visit(ctx context.Context, prefix string, f func(store.Entry) bo
 				return nil, err
 			}
 			err = s.db.Stored(func(tx *kv.Tx) (err error) {
-				entries, err = (&view{Tx: tx, s: s}).scan(prefix, after, limit)
+				entries, err = page(&s.view(tx).View, prefix, after, limit, s.clock.Now())
 				return err
 			})
 			return entries, err
@@ -64,50 +64,14 @@ func (s *Store) Visit(ctx context.Context, prefix string, f func(store.Entry) bo
 	return store.Wrap(backend, "visit", err)
 }
 
-// scan lists intact buckets. The error tells the number of damaged buckets among them.
-func (v *view) scan(prefix, after string, limit int) (entries []store.Entry, err error) {
-	now, damaged := v.s.clock.Now(), 0
-	err = v.walk(max(prefix, after), func(key string, r *store.Record) bool {
-		switch {
-		case !strings.HasPrefix(key, prefix):
-			return false
-		case after != "" && key == after:
-		case r == nil:
-			damaged++
-		default:
-			entries = append(entries, store.Entry{Key: key, State: r.State(store.Limit{}, now, v.s.options.MaxSkew)})
-		}
-		return len(entries) < limit
-	})
+// page lists intact buckets. The error tells the number of damaged buckets among them.
+func page(v *records.View, prefix, after string, limit int, now int64) ([]store.Entry, error) {
+	entries, damaged, err := v.Page(prefix, after, limit, now)
 	if err == nil && damaged > 0 {
 		err = boltfile.Damagef("buckets left out because their records are damaged: %d; "+
 			"\"brim verify\" names them, and Reset makes them empty and usable again", damaged)
 	}
 	return entries, err
-}
-
-// walk calls fn with each bucket from a key on, until fn returns false. The record of a damaged bucket
-// is nil.
-func (v *view) walk(from string, fn func(key string, r *store.Record) bool) error {
-	c, err := v.Ascend(v.s.table, from)
-	if err != nil {
-		return err
-	}
-	for {
-		key, value, ok, err := c.Next()
-		if err != nil || !ok {
-			return err
-		}
-		var record *store.Record
-		if value != nil {
-			if r, err := boltrecord.Decode(value, 0); err == nil {
-				record = &r
-			}
-		}
-		if !fn(key, record) {
-			return nil
-		}
-	}
 }
 
 // explain returns the error of reading a record.

@@ -2,7 +2,6 @@ package bolt
 
 import (
 	"context"
-	"hash/maphash"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -11,6 +10,7 @@ import (
 	"github.com/brimgo/brim/internal/combine"
 	"github.com/brimgo/brim/internal/kv"
 	"github.com/brimgo/brim/internal/pruner"
+	"github.com/brimgo/brim/internal/records"
 	"github.com/brimgo/brim/store"
 )
 
@@ -28,14 +28,12 @@ type Store struct {
 	db       *kv.DB
 	table    *kv.Table
 	clock    *clock.Clock
-	combiner *combine.Combiner[request, reply]
+	combiner *combine.Combiner[records.Request, records.Answer]
 	pruner   *pruner.Pruner // calls Prune
 	closed   atomic.Bool
 	once     sync.Once // of Close
 	closeErr error
-
-	seed    maphash.Seed
-	refused [1024]atomic.Bool // by hash of key: the last answer was a refusal
+	refusals *records.Refusals
 }
 
 type shared = kv.Shared
@@ -50,24 +48,18 @@ func (s *Store) Fill(ctx context.Context, op store.Op) (store.State, error) {
 	if err := s.check(ctx); err != nil {
 		return store.State{}, store.Wrap(backend, "fill", err)
 	}
-	refuses := op.Mode == store.IfFits || op.Mode == store.UpTo
-	idle := op.Mode > store.Always && !refuses || op.Amount == 0 && op.Hold == 0
-	hash := maphash.String(s.seed, op.Key)
-	refused := &s.refused[hash%uint64(len(s.refused))]
-	refusable := refuses && op.BlockFor == 0
-	if idle || refusable && refused.Load() {
+	call := s.refusals.Of(&op)
+	if call.Ask {
 		if st, ok, err := s.ask(&op); ok || err != nil {
 			return st, store.Wrap(backend, "fill", err)
 		}
 	}
-	answer, err := s.combiner.Do(ctx, hash, request{kind: fill, op: op})
+	answer, err := s.combiner.Do(ctx, call.Hash, records.Request{Kind: records.Fill, Op: op})
 	if err != nil {
 		return store.State{}, store.Wrap(backend, "fill", err)
 	}
-	if refusable && refused.Load() == answer.state.Accepted {
-		refused.Store(!answer.state.Accepted)
-	}
-	return answer.state, nil
+	call.Answered(&answer.State)
+	return answer.State, nil
 }
 
 // Apply decides transactions, all of them in one flush to the disk.
@@ -79,8 +71,8 @@ func (s *Store) Apply(ctx context.Context, txns ...store.Txn) ([]store.Result, e
 			txns[i] = slices.Clone(txns[i])
 		}
 	}
-	answer, err := s.combiner.Do(ctx, 0, request{kind: apply, txns: txns})
-	return answer.results, store.Wrap(backend, "apply", err)
+	answer, err := s.combiner.Do(ctx, 0, records.Request{Kind: records.Apply, Txns: txns})
+	return answer.Results, store.Wrap(backend, "apply", err)
 }
 
 // Delete removes buckets, all of them in one flush to the disk. It removes a damaged bucket, too.
@@ -88,7 +80,7 @@ func (s *Store) Delete(ctx context.Context, keys ...string) error {
 	if ctx.Done() != nil {
 		keys = slices.Clone(keys)
 	}
-	_, err := s.combiner.Do(ctx, 0, request{kind: remove, keys: keys})
+	_, err := s.combiner.Do(ctx, 0, records.Request{Kind: records.Remove, Keys: keys})
 	return store.Wrap(backend, "delete", err)
 }
 

@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"hash/maphash"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/brimgo/brim/internal/paging"
+	"github.com/brimgo/brim/internal/records"
 	"github.com/brimgo/brim/store"
 )
 
@@ -43,7 +43,7 @@ func testAnswersDuringACommit(t *testing.T, o *Options) {
 		}
 		const refused, absent = "refused", "absent"
 		accepted := refused // another place in the store's memory of refusals
-		place := func(key string) uint64 { return maphash.String(s.seed, key) % uint64(len(s.refused)) }
+		place := func(key string) uint64 { return s.refusals.Of(&store.Op{Bucket: small.For(key)}).Hash % records.Places }
 		for i := 0; place(accepted) == place(refused); i++ {
 			accepted = fmt.Sprint("accepted ", i)
 		}

@@ -2,13 +2,12 @@ package bolt
 
 import (
 	"context"
-	"slices"
 	"sync"
 
 	"go.etcd.io/bbolt"
 
 	"github.com/brimgo/brim/internal/kv"
-	"github.com/brimgo/brim/internal/paging"
+	"github.com/brimgo/brim/internal/records"
 	"github.com/brimgo/brim/store"
 )
 
@@ -36,7 +35,7 @@ func (s *Store) Update(ctx context.Context, fn func(store.Store) error) error {
 	defer s.db.Unlock()
 	var fnErr error
 	err = s.update(func(v *view) error {
-		j := &txStore{s: s, view: v}
+		j := s.within(nil, v)
 		defer j.end()
 		if fnErr = fn(updateStore{j}); fnErr == nil {
 			fnErr = ctx.Err()
@@ -58,15 +57,22 @@ func (s *Store) Update(ctx context.Context, fn func(store.Store) error) error {
 // Like tx, the store is for one goroutine at a time, and it is of no use once tx has ended. Roll
 // tx back after an error other than [store.ErrNotHeld]. Close does nothing. Callers of s itself
 // wait while tx is writable and open.
-func (s *Store) With(tx *bbolt.Tx) store.Store { return &txStore{s: s, tx: tx} }
+func (s *Store) With(tx *bbolt.Tx) store.Store { return s.within(tx, nil) }
 
 // txStore is a store within a transaction that its owner ends.
 type txStore struct {
+	records.Tx
 	s  *Store
 	tx *bbolt.Tx // of With; nil for Update
 
 	mu   sync.Mutex
 	view *view // of Update; nil after it, and for With, where each call has one of its own
+}
+
+func (s *Store) within(tx *bbolt.Tx, v *view) *txStore {
+	j := &txStore{s: s, tx: tx, view: v}
+	j.Tx = records.Tx{In: j.do, List: page, Scan: pruneScan}
+	return j
 }
 
 // updateStore is the store that Update gives.
@@ -79,7 +85,7 @@ var (
 
 // InUpdate runs fn in the transaction. It is for ledgers.
 func (u updateStore) InUpdate(fn func(*kv.Tx) error) error {
-	return u.in(true, func(v *view) error { return fn(v.Tx) })
+	return u.in(true, func(v *view) error { return fn(v.tx) })
 }
 
 // end ends the store of Update, which the application may keep for long.
@@ -89,11 +95,11 @@ func (j *txStore) end() {
 	j.view = nil
 }
 
-// do runs fn on a view of the transaction.
-func (j *txStore) do(ctx context.Context, op string, writes bool, fn func(v *view, now int64) error) error {
+// do runs fn on a view of the transaction, which reads each bucket when it is needed.
+func (j *txStore) do(ctx context.Context, op string, writes bool, _ []string, fn func(v *records.View, now int64) error) error {
 	err := ctx.Err()
 	if err == nil {
-		err = j.in(writes, func(v *view) error { return fn(v, j.s.clock.Now()) })
+		err = j.in(writes, func(v *view) error { return fn(&v.View, j.s.clock.Now()) })
 	}
 	return store.Wrap(backend, op, err)
 }
@@ -107,7 +113,7 @@ func (j *txStore) in(writes bool, fn func(v *view) error) error {
 			if err := tx.Check(j.s.table); err != nil {
 				return err
 			}
-			v := &view{Tx: tx, s: j.s}
+			v := j.s.view(tx)
 			err := fn(v)
 			v.end()
 			return err
@@ -115,75 +121,15 @@ func (j *txStore) in(writes bool, fn func(v *view) error) error {
 	case j.view == nil:
 		return store.ErrClosed
 	}
-	defer j.view.Rest()
+	defer j.view.tx.Rest()
 	if err := j.s.db.File().Usable(); err != nil {
 		return err
 	}
 	return j.s.db.File().Guard(func() error { return fn(j.view) })
 }
 
-func (j *txStore) Fill(ctx context.Context, op store.Op) (st store.State, err error) {
-	err = j.do(ctx, "fill", op.Mode != store.Ask, func(v *view, now int64) (err error) {
-		st, err = v.fill(&op, now)
-		return err
-	})
-	return st, err
-}
-
-func (j *txStore) Apply(ctx context.Context, txns ...store.Txn) (results []store.Result, err error) {
-	writes := slices.ContainsFunc(txns, func(txn store.Txn) bool { return !txn.Asks() })
-	err = j.do(ctx, "apply", writes, func(v *view, now int64) error {
-		results = v.apply(txns, now)
-		return nil
-	})
-	return results, err
-}
-
-func (j *txStore) Read(ctx context.Context, buckets ...store.Bucket) (states []store.State, err error) {
-	err = j.do(ctx, "read", false, func(v *view, _ int64) (err error) {
-		states, err = v.read(buckets)
-		return err
-	})
-	return states, err
-}
-
-func (j *txStore) Delete(ctx context.Context, keys ...string) error {
-	return j.do(ctx, "delete", true, func(v *view, _ int64) error { return v.remove(keys) })
-}
-
-func (j *txStore) Visit(ctx context.Context, prefix string, f func(store.Entry) bool) error {
-	return paging.Visit(func(after string, limit int) (entries []store.Entry, err error) {
-		err = j.do(ctx, "visit", false, func(v *view, _ int64) (err error) {
-			entries, err = v.scan(prefix, after, limit)
-			return err
-		})
-		return entries, err
-	}, f)
-}
-
 // Size returns the bytes of the file before the transaction.
 func (j *txStore) Size(ctx context.Context) (size int64, err error) {
-	err = j.do(ctx, "size", false, func(*view, int64) (err error) { size, err = j.s.db.Size(); return err })
+	err = j.do(ctx, "size", false, nil, func(*records.View, int64) (err error) { size, err = j.s.db.Size(); return err })
 	return size, err
 }
-
-func (j *txStore) Prune(ctx context.Context) (pruned int64, err error) {
-	err = j.do(ctx, "prune", true, func(v *view, now int64) error {
-		damaged := 0
-		for after, more := "", true; more; {
-			var keys []string
-			if keys, after, more, err = v.expired(after, &damaged); err != nil {
-				return err
-			}
-			n, err := v.prune(keys, now)
-			if pruned += n; err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	return pruned, err
-}
-
-// Close does nothing: the owner of the transaction ends it.
-func (j *txStore) Close() error { return nil }

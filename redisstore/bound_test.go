@@ -178,7 +178,7 @@ func TestBound(t *testing.T) {
 			return w
 		}},
 		{"sleeps", "DEBUG SLEEP stands for a command that takes long", func(t *testing.T) world {
-			server, w := single(t, "enable-debug-command yes")
+			server, w := single(t, redistest.Enabled(t, "debug-command")...)
 			sleeper := redis.NewClient(&redis.Options{Addr: server.Addr(), ReadTimeout: -1, MaxRetries: -1})
 			w.die = func() {
 				asleep := make(chan struct{})

@@ -82,7 +82,7 @@ func mend(t *testing.T, admin *redis.Client, client redis.UniversalClient) {
 
 // TestCheckFindsAndMends makes each fault of a server, and runs the commands of the remedies.
 func TestCheckFindsAndMends(t *testing.T) {
-	server := redistest.NewServer(t, "appendonly yes", "appendfsync always", "enable-protected-configs yes")
+	server := redistest.NewServer(t, append(redistest.Enabled(t, "protected-configs"), "appendonly yes", "appendfsync always")...)
 	admin := server.Client(t)
 	send(t, admin, "ACL SETUSER full on >pw ~brim:* +@all")
 	send(t, admin, "ACL SETUSER blind on >pw ~brim:* -@all +ping +hello")
@@ -151,7 +151,7 @@ func TestCheckFindsAndMends(t *testing.T) {
 
 // TestCheckOfLoading checks a server that loads its data.
 func TestCheckOfLoading(t *testing.T) {
-	server := redistest.NewServer(t, "appendonly yes", "appendfsync always", "enable-debug-command yes")
+	server := redistest.NewServer(t, append(redistest.Enabled(t, "debug-command"), "appendonly yes", "appendfsync always")...)
 	client := server.Client(t)
 	found := false
 	during(t, load(t, server, 5_000), func() {

@@ -156,6 +156,7 @@ var answers = []known{
 	{mark: "MOVED", verdict: redirect, class: store.ErrUnavailable, advice: adviceMoved},
 	{mark: "ASK", verdict: redirect, class: store.ErrUnavailable, advice: adviceMoved},
 	{mark: "Script attempted to", verdict: redirect, class: store.ErrUnavailable, advice: adviceMoved},
+	{mark: "Attempted to access a non local key", verdict: redirect, class: store.ErrUnavailable, advice: adviceMoved}, // Valkey 9
 	{"NOAUTH", refused, store.ErrMisconfigured, advicePassword, "password", remedyPassword},
 	{"WRONGPASS", refused, store.ErrMisconfigured, advicePassword, "password", remedyPassword},
 	{mark: "NOPERM", class: store.ErrMisconfigured, advice: adviceRights, subject: "rights"},
@@ -163,6 +164,7 @@ var answers = []known{
 	{mark: "The user executing the script", class: store.ErrMisconfigured, advice: adviceRights, subject: "rights"}, // before
 	{mark: "unknown command", class: store.ErrMisconfigured, advice: adviceCommand},
 	{mark: "Unknown Redis command", class: store.ErrMisconfigured, advice: adviceCommand},
+	{mark: "Unknown command", class: store.ErrMisconfigured, advice: adviceCommand}, // Valkey 9
 	{mark: "syntax error", class: store.ErrMisconfigured, advice: "the server is older than Redis 6.2"},
 	{mark: "This instance has cluster support disabled", class: store.ErrMisconfigured, advice: "it is no cluster; make the client by redis.NewClient"},
 	{mark: "WRONGTYPE", class: store.ErrCorrupt, advice: "the key of the bucket holds a value of another type; remove that key, or choose another Options.Prefix"},

@@ -54,6 +54,7 @@ func TestAnswers(t *testing.T) {
 		{"ERR max number of clients + cluster connections reached", again, store.ErrUnavailable, "maxclients"},
 		{"MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.", again, store.ErrUnavailable, "primary"},
 		{"ERR Script attempted to access a non local key in a cluster node", redirect, store.ErrUnavailable, "moves"},
+		{"ERR Attempted to access a non local key in a cluster node script: c0ff, on @user_script:22.", redirect, store.ErrUnavailable, "moves"},
 		{"ERR Script killed by user with SCRIPT KILL. script: c0ff, on @user_script:22.", again, store.ErrUnavailable, "SCRIPT KILL"},
 		{"ERR user_script:22: attempt to index a nil value script: c0ff, on @user_script:22.", unknown, store.ErrUnknownOutcome, "words"},
 		{
@@ -72,6 +73,7 @@ func TestAnswers(t *testing.T) {
 		{"ERR unknown command 'EVALSHA', with args beginning with: 'c0ff' '1' 'brim:OOM' ", refused, store.ErrMisconfigured, "renamed"},
 		{"ERR unknown command `EVALSHA`, with args beginning with: `c0ff`, ", refused, store.ErrMisconfigured, "renamed"},
 		{"ERR Unknown Redis command called from script", refused, store.ErrMisconfigured, "renamed"},
+		{"ERR Unknown command called from script script: c0ff, on @user_script:22.", refused, store.ErrMisconfigured, "renamed"},
 		{"@user_script: 22: Unknown Redis command called from Lua script", refused, store.ErrMisconfigured, "renamed"},
 		{"ERR syntax error", refused, store.ErrMisconfigured, "older"},
 		{"ERR This instance has cluster support disabled", refused, store.ErrMisconfigured, "NewClient"},

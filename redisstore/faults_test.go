@@ -84,7 +84,7 @@ func TestRefusals(t *testing.T) {
 		{
 			"a script for ever", store.ErrUnavailable, "SCRIPT KILL",
 			func(*Store) {
-				set("busy-reply-threshold", "1")
+				set("lua-time-limit", "1") // from Redis 7 on another name of busy-reply-threshold
 				started := make(chan struct{})
 				looping := server.Client(t)
 				t.Cleanup(func() { <-started })
@@ -192,12 +192,16 @@ func TestRenamedCommands(t *testing.T) {
 func load(t *testing.T, server *redistest.Server, delay int) <-chan error {
 	t.Helper()
 	client := server.Client(t)
-	// The server answers while it loads, between each of the keys.
+	// The server answers while it loads, between each of the keys, or before Redis 7 every 2 MiB.
 	must(t, client.ConfigSet(t.Context(), "rdbcompression", "no").Err())
-	must(t, client.ConfigSet(t.Context(), "loading-process-events-interval-bytes", "1024").Err())
+	size := 256 << 10
+	if !redistest.Before7(t) {
+		size = 1024
+		must(t, client.ConfigSet(t.Context(), "loading-process-events-interval-bytes", strconv.Itoa(size)).Err())
+	}
 	must(t, client.ConfigSet(t.Context(), "key-load-delay", strconv.Itoa(delay)).Err())
 	for i := range 300 {
-		must(t, client.Set(t.Context(), fmt.Sprint("filler", i), strings.Repeat("x", 1024), 0).Err())
+		must(t, client.Set(t.Context(), fmt.Sprint("filler", i), strings.Repeat("x", size), 0).Err())
 	}
 	loaded := make(chan error, 1)
 	other := server.Client(t).WithTimeout(time.Minute)
@@ -221,7 +225,7 @@ func during(t *testing.T, ended <-chan error, f func()) {
 
 // TestLoading calls a server that loads its data.
 func TestLoading(t *testing.T) {
-	server := redistest.NewServer(t, "enable-debug-command yes")
+	server := redistest.NewServer(t, redistest.Enabled(t, "debug-command")...)
 	s := open(t, server.Client(t), nil)
 	must(t, fill(t.Context(), s))
 	refused := false

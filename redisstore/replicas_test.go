@@ -94,7 +94,7 @@ func TestSynced(t *testing.T) {
 		}
 	}
 	without := redistest.NewServer(t)
-	if _, err := New(patient(t, without), &Options{Synced: true}); err == nil || !strings.Contains(err.Error(), "appendonly") {
+	if _, err := New(patient(t, without), &Options{Synced: true, CallTimeout: time.Minute}); err == nil || !strings.Contains(err.Error(), "appendonly") {
 		t.Errorf("%v; want an error: there is no append-only file", err)
 	}
 }

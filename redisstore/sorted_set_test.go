@@ -2,7 +2,6 @@ package redisstore
 
 import (
 	"fmt"
-	"math"
 	"sync/atomic"
 	"testing"
 
@@ -48,8 +47,8 @@ func TestBytesBesideASortedSet(t *testing.T) {
 	} {
 		got, err := client.MemoryUsage(t.Context(), prefix+key, 0).Result()
 		must(t, err)
-		// Allocators round differently.
-		if want := pageFigure(t, row); math.Abs(float64(got)-want) > want/4 {
+		// Allocators round differently, and Valkey 9 takes a third less than Redis.
+		if want := pageFigure(t, row); float64(got) > want*5/4 || float64(got) < want/2 {
 			t.Errorf("%s takes %d bytes; docs/algorithms.md shows %v", row, got, want)
 		}
 	}

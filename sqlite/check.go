@@ -30,22 +30,18 @@ func (s *Store) Check(ctx context.Context) ([]store.Finding, error) {
 	if err == nil {
 		err = f.try(ctx, s)
 	}
-	return f, store.Wrap(backend, "check", err)
+	return f.Findings, store.Wrap(backend, "check", err)
 }
 
 // findings are the results of a check.
-type findings []store.Finding
-
-func (f *findings) add(severity store.Severity, subject, problem, remedy string) {
-	*f = append(*f, store.Finding{Severity: severity, Subject: subject, Problem: problem, Remedy: remedy})
-}
+type findings struct{ trial.Findings }
 
 func (s *Store) inspect(ctx context.Context) (f findings, err error) {
 	var version, mode, locking, sound string
 	var synchronous, every int
 	conn, err := s.db.Conn(ctx)
 	if err != nil {
-		return nil, err
+		return f, err
 	}
 	defer func() { _ = conn.Close() }()
 	for _, q := range []struct {
@@ -60,19 +56,19 @@ func (s *Store) inspect(ctx context.Context) (f findings, err error) {
 		{`PRAGMA quick_check("` + strings.ReplaceAll(s.options.Prefix, `"`, `""`) + `buckets")`, &sound},
 	} {
 		if err := conn.QueryRowContext(ctx, q.sql).Scan(q.to); err != nil {
-			return nil, err
+			return f, err
 		}
 	}
 	if sound != "ok" {
-		f.add(store.Broken, "content", sound, "restore the last backup of the database")
+		f.Add(store.Broken, "content", sound, "restore the last backup of the database")
 	}
 	f.settings(mode, locking, synchronous, s.options.Relaxed)
 	if mode == "wal" && resets(version) {
-		f.add(store.Warning, "SQLite "+version, "two connections that write and make checkpoints at the same moment can damage the database, "+
+		f.Add(store.Warning, "SQLite "+version, "two connections that write and make checkpoints at the same moment can damage the database, "+
 			"once in a very long time (the WAL-reset bug)", "take a driver with SQLite 3.51.3 or later")
 	}
 	if s.run.File() == "" {
-		f.add(store.Broken, "database", "it is in memory: the end of the process loses it", "give the database a file, or take package memory")
+		f.Add(store.Broken, "database", "it is in memory: the end of the process loses it", "give the database a file, or take package memory")
 		return f, nil
 	}
 	return f, f.disk(s.run.File(), every)
@@ -84,12 +80,12 @@ func (f *findings) settings(mode, locking string, synchronous int, relaxed bool)
 	switch mode {
 	case "wal":
 	case "off", "memory":
-		f.add(store.Broken, "journal_mode", "it is "+mode+": a killed process can damage the database", "PRAGMA journal_mode = WAL")
+		f.Add(store.Broken, "journal_mode", "it is "+mode+": a killed process can damage the database", "PRAGMA journal_mode = WAL")
 	default:
-		f.add(store.Warning, "journal_mode", "it is "+mode+": readers make writers wait, and each commit takes several syncs", "PRAGMA journal_mode = WAL")
+		f.Add(store.Warning, "journal_mode", "it is "+mode+": readers make writers wait, and each commit takes several syncs", "PRAGMA journal_mode = WAL")
 	}
 	if locking != "normal" {
-		f.add(store.Warning, "locking_mode", "it is "+locking+": no other process can use the database", "PRAGMA locking_mode = NORMAL")
+		f.Add(store.Warning, "locking_mode", "it is "+locking+": no other process can use the database", "PRAGMA locking_mode = NORMAL")
 	}
 	whose := "decisions of Store.With, which the application commits,"
 	if relaxed {
@@ -98,9 +94,9 @@ func (f *findings) settings(mode, locking string, synchronous int, relaxed bool)
 	const remedy = "PRAGMA synchronous = FULL on each connection, by a parameter of the data source; see docs/sqlite.md"
 	switch synchronous {
 	case 0:
-		f.add(store.Broken, "synchronous", "it is OFF: a power failure loses "+whose+" and can damage the database", remedy)
+		f.Add(store.Broken, "synchronous", "it is OFF: a power failure loses "+whose+" and can damage the database", remedy)
 	case 1:
-		f.add(store.Warning, "synchronous", "it is NORMAL: a kill loses nothing, but a power failure loses "+whose+
+		f.Add(store.Warning, "synchronous", "it is NORMAL: a kill loses nothing, but a power failure loses "+whose+
 			" since the last checkpoint", remedy)
 	}
 }
@@ -117,26 +113,26 @@ func (f *findings) disk(file string, every int) error {
 	on, size, err := fsinfo.Of(file)
 	switch {
 	case errors.Is(err, errors.ErrUnsupported):
-		f.add(store.Unchecked, "file system", "this system does not tell the kind of a file system", "see that the file is on a local disk")
+		f.Add(store.Unchecked, "file system", "this system does not tell the kind of a file system", "see that the file is on a local disk")
 	case err != nil:
 		return sqliterun.Misconfigured(err, "%v", err)
 	case on.Volatile:
-		f.add(store.Broken, "file system", "the file is on "+on.Name+": a restart of the machine loses it", "move the file to a disk")
+		f.Add(store.Broken, "file system", "the file is on "+on.Name+": a restart of the machine loses it", "move the file to a disk")
 	case on.Network:
-		f.add(store.Broken, "file system", "the file is on "+on.Name+": processes on several machines do not see each other's locks and log, "+
+		f.Add(store.Broken, "file system", "the file is on "+on.Name+": processes on several machines do not see each other's locks and log, "+
 			"and would damage the database", "move the file to a local disk, or take package postgres")
 	}
 	if err == nil && on.Free < noSpace {
-		f.add(store.Broken, "free space", fmt.Sprintf("%d KiB are free: a fill cannot be written", on.Free>>10), "make room")
+		f.Add(store.Broken, "free space", fmt.Sprintf("%d KiB are free: a fill cannot be written", on.Free>>10), "make room")
 	} else if err == nil && on.Free < max(size/8, minFree) {
-		f.add(store.Warning, "free space", fmt.Sprintf("%d MiB are free", on.Free>>20), "make room")
+		f.Add(store.Warning, "free space", fmt.Sprintf("%d MiB are free", on.Free>>20), "make room")
 	}
 	if is, err := os.Stat(file + "-wal"); err == nil && is.Size() > growth {
 		why := "a transaction that only reads has been open for long"
 		if every <= 0 {
 			why = "wal_autocheckpoint is 0"
 		}
-		f.add(store.Warning, "log", fmt.Sprintf("%s-wal has %d MiB; the reason may be that %s", filepath.Base(file), is.Size()>>20, why),
+		f.Add(store.Warning, "log", fmt.Sprintf("%s-wal has %d MiB; the reason may be that %s", filepath.Base(file), is.Size()>>20, why),
 			"end that transaction; then PRAGMA wal_checkpoint(TRUNCATE)")
 	}
 	return nil
@@ -144,19 +140,11 @@ func (f *findings) disk(file string, every int) error {
 
 // try makes a decision of each kind.
 func (f *findings) try(ctx context.Context, s *Store) error {
-	key := trial.Key()
-	err := trial.Decide(ctx, s, key)
-	if err == nil {
-		err = s.Delete(ctx, trial.Keys(key)...)
+	failed, err := trial.Try(ctx, s)
+	if failed != nil {
+		f.Add(store.Broken, "decision", failed.Error(), "look for a transaction that holds the write lock, and at the disk")
 	}
-	switch {
-	case err == nil:
-	case errors.Is(err, store.ErrClosed), ctx.Err() != nil:
-		return err
-	default:
-		f.add(store.Broken, "decision", err.Error(), "look for a transaction that holds the write lock, and at the disk")
-	}
-	return nil
+	return err
 }
 
 // resets reports whether a version of SQLite has the WAL-reset bug, which 3.44.6, 3.50.7 and 3.51.3

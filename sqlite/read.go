@@ -2,11 +2,10 @@ package sqlite
 
 import (
 	"context"
-	"database/sql"
 	"os"
-	"strings"
 
 	"github.com/brimgo/brim/internal/paging"
+	"github.com/brimgo/brim/internal/records"
 	"github.com/brimgo/brim/internal/sqliterun"
 	"github.com/brimgo/brim/store"
 )
@@ -25,14 +24,8 @@ func (s *Store) look(ctx context.Context, keys []string, fn func(v *view, now in
 
 // ask answers op if the answer changes nothing; otherwise ok is false.
 func (s *Store) ask(ctx context.Context, op *store.Op) (st store.State, ok bool, err error) {
-	err = s.look(ctx, []string{op.Key}, func(v *view, now int64) error {
-		r, err := v.record(op.Key, now)
-		if err != nil {
-			return err
-		}
-		var effect store.Effect
-		st, effect, err = r.Fill(op, now, s.options.MaxSkew)
-		ok = effect == 0
+	err = s.look(ctx, []string{op.Key}, func(v *view, now int64) (err error) {
+		st, ok, err = v.Ask(op, now)
 		return err
 	})
 	return st, ok, err
@@ -40,26 +33,18 @@ func (s *Store) ask(ctx context.Context, op *store.Op) (st store.State, ok bool,
 
 // Read returns states as of the newest commit, of whatever process.
 func (s *Store) Read(ctx context.Context, buckets ...store.Bucket) (states []store.State, err error) {
-	err = s.look(ctx, bucketKeys(buckets), func(v *view, now int64) (err error) {
-		states, err = v.states(buckets, now)
+	err = s.look(ctx, records.KeysOfBuckets(buckets), func(v *view, now int64) (err error) {
+		states, err = v.States(buckets, now)
 		return err
 	})
 	return states, store.Wrap(backend, "read", err)
-}
-
-func bucketKeys(buckets []store.Bucket) []string {
-	keys := make([]string, len(buckets))
-	for i := range buckets {
-		keys[i] = buckets[i].Key
-	}
-	return keys
 }
 
 // Visit visits buckets in byte order of key, a thousand in each statement. See [store.Store].
 func (s *Store) Visit(ctx context.Context, prefix string, f func(store.Entry) bool) error {
 	err := paging.Visit(func(after string, limit int) (entries []store.Entry, err error) {
 		err = s.run.Read(ctx, func(ctx context.Context) (err error) {
-			entries, err = s.view(s.sql.On(ctx, nil)).page(prefix, after, limit)
+			entries, err = page(&s.view(s.sql.On(ctx, nil)).View, prefix, after, limit, s.run.Clock.Now())
 			return err
 		})
 		return entries, err
@@ -68,32 +53,12 @@ func (s *Store) Visit(ctx context.Context, prefix string, f func(store.Entry) bo
 }
 
 // page lists intact buckets. The error tells the number of damaged buckets among them.
-func (v *view) page(prefix, after string, limit int) (entries []store.Entry, err error) {
-	now, damaged := v.s.run.Clock.Now(), 0
-	err = v.walk(max(prefix, after), func(key string, r *row) bool {
-		switch {
-		case !strings.HasPrefix(key, prefix):
-			return false
-		case after != "" && key == after:
-		case r.damage != nil:
-			damaged++
-		default:
-			entries = append(entries, store.Entry{Key: key, State: r.rec.State(store.Limit{}, now, v.s.options.MaxSkew)})
-		}
-		return len(entries) < limit
-	})
+func page(v *records.View, prefix, after string, limit int, now int64) ([]store.Entry, error) {
+	entries, damaged, err := v.Page(prefix, after, limit, now)
 	if err == nil && damaged > 0 {
 		err = sqliterun.Damagef("buckets left out because their rows are damaged: %d; Reset makes them empty and usable again", damaged)
 	}
 	return entries, err
-}
-
-// walk calls fn with each bucket from a key on, until fn returns false.
-func (v *view) walk(from string, fn func(key string, r *row) bool) error {
-	return v.q.Each("scan", []any{from}, func(rows *sql.Rows) (bool, error) {
-		key, r, err := scan(rows)
-		return err == nil && fn(key, r), err
-	})
 }
 
 // Size returns the bytes of the whole database and its log: SQLite does not tell those of a table

@@ -4,6 +4,7 @@ import (
 	"database/sql"
 	"slices"
 
+	"github.com/brimgo/brim/internal/records"
 	"github.com/brimgo/brim/internal/sqliterun"
 	"github.com/brimgo/brim/store"
 )
@@ -16,8 +17,6 @@ type row struct {
 	stored  bool // in the table
 	written bool // differs from the table
 }
-
-func (r *row) drop() { *r = row{stored: r.stored, written: r.stored} }
 
 // scan reads a row. One that cannot be a bucket is damage, never an empty bucket.
 func scan(rows *sql.Rows) (key string, r *row, err error) {
@@ -32,35 +31,41 @@ func scan(rows *sql.Rows) (key string, r *row, err error) {
 
 // view decides on buckets. It reads each once, and writes it once, in end.
 type view struct {
-	s      *Store
-	q      *sqliterun.Queries
-	rows   map[string]*row
-	skewed int // number of records whose time was not believed
+	records.View
+	*table
+	s *Store
+}
+
+// table is the buckets that a view has read.
+type table struct {
+	q    *sqliterun.Queries
+	rows map[string]*row
 }
 
 func (s *Store) view(q *sqliterun.Queries) *view {
-	return &view{s: s, q: q, rows: make(map[string]*row)}
+	t := &table{q, make(map[string]*row)}
+	return &view{records.View{Table: t, MaxSkew: s.options.MaxSkew}, t, s}
 }
 
 // load reads the buckets of keys.
-func (v *view) load(keys []string) error {
+func (t *table) load(keys []string) error {
 	missing := keys[:0:0]
 	for _, key := range keys {
-		if v.rows[key] == nil {
-			v.rows[key] = new(row)
+		if t.rows[key] == nil {
+			t.rows[key] = new(row)
 			missing = append(missing, key)
 		}
 	}
-	return v.q.EachOf("read", missing, func(rows *sql.Rows) error {
+	return t.q.EachOf("read", missing, func(rows *sql.Rows) error {
 		key, r, err := scan(rows)
-		v.rows[key] = r
+		t.rows[key] = r
 		return err
 	})
 }
 
-// record returns the record of a bucket that load has read.
-func (v *view) record(key string, now int64) (*store.Record, error) {
-	r := v.rows[key]
+// Record returns the record of a bucket that load has read.
+func (t *table) Record(key string, now int64, _ *store.Record) (*store.Record, error) {
+	r := t.rows[key]
 	if r.damage != nil {
 		return nil, r.damage
 	}
@@ -70,15 +75,28 @@ func (v *view) record(key string, now int64) (*store.Record, error) {
 	return &r.rec, nil
 }
 
-// note notes whether a decision has changed the record of a bucket.
-func (v *view) note(key string, effect store.Effect) {
-	if effect&store.Write != 0 {
-		r := v.rows[key]
-		r.exists, r.written = true, true
-	}
-	if effect&store.Skewed != 0 {
-		v.skewed++
-	}
+// Put notes that a decision has changed a record.
+func (t *table) Put(key string, _ *store.Record) {
+	r := t.rows[key]
+	r.exists, r.written = true, true
+}
+
+// Remove has end remove a bucket that load has read.
+func (t *table) Remove(key string) error {
+	r := t.rows[key]
+	*r = row{stored: r.stored, written: r.stored}
+	return nil
+}
+
+// Walk reads buckets, without the changes of the view.
+func (t *table) Walk(from string, fn func(key string, r *store.Record) bool) error {
+	return t.q.Each("scan", []any{from}, func(rows *sql.Rows) (bool, error) {
+		key, r, err := scan(rows)
+		if err != nil || r.damage != nil {
+			return err == nil && fn(key, nil), err
+		}
+		return fn(key, &r.rec), nil
+	})
 }
 
 // end writes the buckets that have changed, in the order of their keys, and reports whether any has.
@@ -102,10 +120,10 @@ func (v *view) end() (changed bool, err error) {
 		r := &v.rows[put[i]].rec
 		return append(args, put[i], r.Level, r.Held, r.Time, r.Capacity, r.LeakRate, r.BlockedUntil)
 	})
-	if v.skewed > 0 {
+	if v.Skewed > 0 {
 		v.s.options.Logger.Warn("sqlite: buckets were dated further ahead of the clock than MaxSkew; "+
-			"their time was set to the clock", "buckets", v.skewed, "max_skew", v.s.options.MaxSkew)
-		v.skewed = 0
+			"their time was set to the clock", "buckets", v.Skewed, "max_skew", v.s.options.MaxSkew)
+		v.Skewed = 0
 	}
 	return changed, err
 }

@@ -4,12 +4,11 @@ import (
 	"context"
 	"database/sql"
 	"embed"
-	"hash/maphash"
 	"slices"
-	"sync/atomic"
 
 	"github.com/brimgo/brim/internal/combine"
 	"github.com/brimgo/brim/internal/pruner"
+	"github.com/brimgo/brim/internal/records"
 	"github.com/brimgo/brim/internal/sqliterun"
 	"github.com/brimgo/brim/store"
 )
@@ -31,11 +30,9 @@ type Store struct {
 	db       *sql.DB
 	options  Options
 	sql      *sqliterun.Statements
-	combiner *combine.Combiner[request, reply]
+	combiner *combine.Combiner[records.Request, records.Answer]
 	pruner   *pruner.Pruner
-
-	seed    maphash.Seed
-	refused [1024]atomic.Bool // by hash of key: the last answer was a refusal
+	refusals *records.Refusals
 }
 
 type shared = sqliterun.Shared
@@ -58,13 +55,13 @@ func newStore(ctx context.Context, db *sql.DB, o *Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{db: db, options: full, seed: maphash.MakeSeed()}
+	s := &Store{db: db, options: full, refusals: records.NewRefusals()}
 	if s.run, err = sqliterun.New(ctx, db, backend, !full.NoMigrate, full.runner()); err != nil {
 		return nil, err
 	}
 	s.shared = s.run.Share()
 	if s.sql, err = s.run.Prepare(ctx, files); err == nil {
-		s.combiner, err = s.newCombiner()
+		s.combiner, err = sqliterun.Combiner(s.run, s.flush)
 	}
 	if err != nil {
 		s.run.Close()
@@ -78,30 +75,25 @@ func newStore(ctx context.Context, db *sql.DB, o *Options) (*Store, error) {
 // and a refusal write nothing. An Ask takes no lock, nor does a refusal if the last answer for its
 // bucket was a refusal.
 func (s *Store) Fill(ctx context.Context, op store.Op) (store.State, error) {
-	idle := op.Mode > store.Always || op.Amount == 0 && op.Hold == 0
-	hash := maphash.String(s.seed, op.Key)
-	refused := &s.refused[hash%uint64(len(s.refused))]
-	refusable := op.Mode == store.IfFits && op.BlockFor == 0
-	if idle || refusable && refused.Load() {
+	call := s.refusals.Of(&op)
+	if call.Ask {
 		if st, ok, err := s.ask(ctx, &op); ok || err != nil {
 			return st, store.Wrap(backend, "fill", err)
 		}
 	}
-	answer, err := s.do(ctx, hash, request{kind: fill, op: op})
+	answer, err := s.do(ctx, call.Hash, records.Request{Kind: records.Fill, Op: op})
 	if err != nil {
 		return store.State{}, store.Wrap(backend, "fill", err)
 	}
-	if refusable && refused.Load() == answer.state.Accepted {
-		refused.Store(!answer.state.Accepted)
-	}
-	return answer.state, nil
+	call.Answered(&answer.State)
+	return answer.State, nil
 }
 
 // Apply decides transactions, all of them in one commit. Transactions that only ask take no lock.
 func (s *Store) Apply(ctx context.Context, txns ...store.Txn) (results []store.Result, err error) {
 	if !slices.ContainsFunc(txns, func(t store.Txn) bool { return !t.Asks() }) {
-		err = s.look(ctx, keysOf(txns), func(v *view, now int64) error {
-			results = v.apply(txns, now)
+		err = s.look(ctx, records.KeysOf(txns), func(v *view, now int64) error {
+			results = v.Apply(txns, now)
 			return nil
 		})
 		return results, store.Wrap(backend, "apply", err)
@@ -113,8 +105,8 @@ func (s *Store) Apply(ctx context.Context, txns ...store.Txn) (results []store.R
 			txns[i] = slices.Clone(txns[i])
 		}
 	}
-	answer, err := s.do(ctx, 0, request{kind: apply, txns: txns})
-	return answer.results, store.Wrap(backend, "apply", err)
+	answer, err := s.do(ctx, 0, records.Request{Kind: records.Apply, Txns: txns})
+	return answer.Results, store.Wrap(backend, "apply", err)
 }
 
 // Delete removes buckets, damaged ones included, all of them in one commit.
@@ -122,14 +114,14 @@ func (s *Store) Delete(ctx context.Context, keys ...string) error {
 	if ctx.Done() != nil {
 		keys = slices.Clone(keys)
 	}
-	_, err := s.do(ctx, 0, request{kind: remove, keys: keys})
+	_, err := s.do(ctx, 0, records.Request{Kind: records.Remove, Keys: keys})
 	return store.Wrap(backend, "delete", err)
 }
 
 // do has a flush decide a request.
-func (s *Store) do(ctx context.Context, hash uint64, r request) (reply, error) {
+func (s *Store) do(ctx context.Context, hash uint64, r records.Request) (records.Answer, error) {
 	if err := s.run.Ready(ctx); err != nil {
-		return reply{}, err
+		return records.Answer{}, err
 	}
 	return s.combiner.Do(ctx, hash, r)
 }

@@ -88,7 +88,7 @@ func main() {
 func run(ctx context.Context, args []string) (err error) {
 	flags := flag.NewFlagSet("cardauth", flag.ContinueOnError)
 	listen := flags.String("listen", "localhost:8080", "`address` to listen on")
-	name := flags.String("store", "cards.db", "bbolt `file` of the ledger, or a postgres:// URL")
+	name := flags.String("store", "cards.db", "bbolt `file` of the ledger, sqlite:PATH, or a postgres:// URL")
 	rules := flags.String("rules", "", "`file` of the rules of a card; without one, those of the example")
 	if err := flags.Parse(args); err != nil {
 		return err

@@ -1,8 +1,11 @@
-// Command ingest copies rows of a tenant into PostgreSQL. Any number of processes may do so beside
-// each other, and the tenant never exceeds its limit of rows.
+// Command ingest copies rows of a tenant into PostgreSQL, or into a SQLite database. Any number of
+// processes may do so beside each other, and the tenant never exceeds its limit of rows.
 //
 //	brim migrate up --store postgres:///app
 //	go run ./examples/ingest -store postgres:///app -tenant 42 -rows 10000 -way part
+//
+// For -store sqlite:app.db the program needs a driver of SQLite, such as _ "modernc.org/sqlite",
+// which this module does not import.
 //
 // The flag -way chooses the fate of a batch that has no room at the moment:
 //
@@ -15,8 +18,9 @@
 //
 // Note also the transaction. In the ways refuse and part, the charge and its rows commit together:
 // no crash separates them. The bucket's row is locked while the rows are copied, so another process
-// waits that long for the same tenant. A batch that waits for its turn is charged before, because
-// nobody may wait in a transaction. A crash after the charge then costs the tenant those units.
+// waits that long for the same tenant, and in SQLite for any tenant. A batch that waits for its
+// turn is charged before, because nobody may wait in a transaction. A crash after the charge then
+// costs the tenant those units.
 package main
 
 import (
@@ -48,7 +52,7 @@ func main() {
 
 func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	flags := flag.NewFlagSet("ingest", flag.ContinueOnError)
-	name := flags.String("store", "postgres:///", "postgres:// `URL` of the rows and the buckets")
+	name := flags.String("store", "postgres:///", "postgres:// `URL` of the rows and the buckets, or sqlite:PATH")
 	tenant := flags.String("tenant", "42", "`name` of the tenant")
 	limit := flags.String("limit", "5000@2000", "the tenant's `limit`: rows at once, and rows a second after that")
 	rows := flags.Int("rows", 10_000, "number of rows")
@@ -98,18 +102,22 @@ type writer struct {
 
 // newWriter makes the table where it is missing.
 func newWriter(ctx context.Context, db *stores.Store, tenant, limit string) (*writer, error) {
-	if db.Postgres == nil {
-		return nil, errors.New("the rows need a store in PostgreSQL: postgres://host/database")
-	}
 	l, err := brim.ParseLimit(limit)
 	if err != nil {
 		return nil, err
+	}
+	w := &writer{db: db, limiter: brim.New(db, nil), tenant: tenant, bucket: l.For("tenant:" + tenant)}
+	switch {
+	case db.SQLite != nil:
+		return w, w.makeTable(ctx)
+	case db.Postgres == nil:
+		return nil, errors.New("the rows need a store in PostgreSQL or SQLite: postgres://host/database or sqlite:PATH")
 	}
 	// Two processes that make a table at once would be in each other's way.
 	_, err = db.Pool.Exec(ctx, `SELECT pg_advisory_xact_lock(7346);
 		CREATE TABLE IF NOT EXISTS events (
 			id bigint GENERATED ALWAYS AS IDENTITY, tenant text, body text, charged timestamptz)`)
-	return &writer{db: db, limiter: brim.New(db, nil), tenant: tenant, bucket: l.For("tenant:" + tenant)}, err
+	return w, err
 }
 
 // refuse puts a batch in as a whole.
@@ -125,16 +133,12 @@ func (w *writer) part(ctx context.Context, batch []string) error {
 // charge puts a batch in by pieces of the least size, or of more where more fits. A piece may be
 // smaller only if it is the last.
 func (w *writer) charge(ctx context.Context, batch []string, least int) error {
+	put := w.inPostgres
+	if w.db.SQLite != nil {
+		put = w.inSQLite
+	}
 	for len(batch) > 0 {
-		var st brim.State
-		err := pgx.BeginFunc(ctx, w.db.Pool, func(tx pgx.Tx) (err error) {
-			least := float64(min(least, len(batch)))
-			st, err = brim.New(w.db.Postgres.With(tx), nil).TakeUpTo(ctx, w.bucket, least, float64(len(batch)))
-			if err != nil || !st.Accepted {
-				return err
-			}
-			return copyIn(ctx, tx, w.tenant, batch[:int(st.Taken)], st.At)
-		})
+		st, err := put(ctx, batch, least)
 		if err != nil {
 			return fmt.Errorf("%d rows are not in: %w", len(batch), err)
 		}
@@ -149,15 +153,30 @@ func (w *writer) charge(ctx context.Context, batch []string, least int) error {
 	return nil
 }
 
+// inPostgres puts a piece of a batch in, with its charge.
+func (w *writer) inPostgres(ctx context.Context, batch []string, least int) (st brim.State, _ error) {
+	err := pgx.BeginFunc(ctx, w.db.Pool, func(tx pgx.Tx) (err error) {
+		least := float64(min(least, len(batch)))
+		st, err = brim.New(w.db.Postgres.With(tx), nil).TakeUpTo(ctx, w.bucket, least, float64(len(batch)))
+		if err != nil || !st.Accepted {
+			return err
+		}
+		return copyIn(ctx, tx, w.tenant, batch[:int(st.Taken)], st.At)
+	})
+	return st, err
+}
+
 // wait puts a batch in when its turn has come.
 func (w *writer) wait(ctx context.Context, batch []string) error {
 	st, err := w.limiter.Wait(ctx, w.bucket, float64(len(batch)))
 	if err != nil {
 		return fmt.Errorf("%d rows are not in: %w", len(batch), err)
 	}
-	return pgx.BeginFunc(ctx, w.db.Pool, func(tx pgx.Tx) error {
-		return copyIn(ctx, tx, w.tenant, batch, st.At.Add(st.When(0))) // the level was above the capacity until the turn
-	})
+	charged := st.At.Add(st.When(0)) // the level was above the capacity until the turn
+	if w.db.SQLite != nil {
+		return w.insertAlone(ctx, batch, charged)
+	}
+	return pgx.BeginFunc(ctx, w.db.Pool, func(tx pgx.Tx) error { return copyIn(ctx, tx, w.tenant, batch, charged) })
 }
 
 // copyIn copies rows, with the time at which the limit let them in.

@@ -123,7 +123,8 @@ func lockedError(waited time.Duration) error {
 	if waited > 0 {
 		after = " after " + waited.String()
 	}
-	msg := "locked by another process" + after + "; close it, or share the bucket through PostgreSQL"
+	msg := "locked by another process, or opened twice by this one" + after +
+		"; close it there, or take SQLite or PostgreSQL, which processes share"
 	return Failed(msg, errLocked)
 }
 

@@ -54,11 +54,11 @@ func draw(t *rapid.T, fields reflect.Value) {
 	}
 }
 
-// TestRecordOnThePage compares the size of a record with docs/internals/engine.md.
+// TestRecordOnThePage compares the size of a record with docs/internals/files.md.
 func TestRecordOnThePage(t *testing.T) {
 	says := fmt.Sprintf("A record of `brim` has %d bytes before its checksums: %d; level, held units, time, capacity, leak rate "+
 		"and end of the block, %d bytes each.", len(Encode(&sampleRecord)), recordFormat, (recordSize-1)/6)
-	if lacks := docpage.Lacks("../../docs/internals/engine.md", says); lacks != "" {
+	if lacks := docpage.Lacks("../../docs/internals/files.md", says); lacks != "" {
 		t.Error(lacks)
 	}
 }

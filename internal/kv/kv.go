@@ -4,7 +4,7 @@
 // A transaction reads the memtable, and below it the file. Its changes become durable as one frame
 // of the log, and then show in the memtable. A checkpoint freezes the memtable, writes it to the
 // file in order of key, and records in the last of its commits the position of the log up to which
-// the file has all changes. Open replays the log from there. docs/internals/engine.md describes log
+// the file has all changes. Open replays the log from there. docs/internals/files.md describes log
 // and file byte by byte.
 //
 // The floors, from above: [DB] with its transactions ([Tx], [Cursor]) and checkpoints; the layers

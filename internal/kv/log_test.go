@@ -172,6 +172,18 @@ func TestDamage(t *testing.T) {
 	}
 }
 
+// TestForeignFrame: a frame that knows another end of the generation before than its neighbours do
+// is damage, although its checksums are right.
+func TestForeignFrame(t *testing.T) {
+	j := create(t, small)
+	must(t, j.append([]byte("own")))
+	j.before += align
+	must(t, j.append([]byte("foreign")))
+	if got, err := bodies(reopen(t, j, nil), firstPosition); !errors.Is(err, errLogDamaged) {
+		t.Errorf("%q, %v; want damage", got, err)
+	}
+}
+
 // cached is a file as Linux keeps it: a sync brings the pages written since the last one to the
 // disk, and a sync that fails takes them for written.
 type cached struct {

@@ -17,7 +17,7 @@ import (
 	"github.com/brimgo/brim/internal/docpage"
 )
 
-// The decoder of this file follows docs/internals/engine.md and calls nothing of the engine. So the
+// The decoder of this file follows docs/internals/files.md and calls nothing of the engine. So the
 // page is enough to read a log.
 
 // page is a reader of a log.
@@ -89,7 +89,7 @@ func decodeLog(log []byte, generation, offset, number uint64, tables map[string]
 }
 
 // TestPage decodes the log of a database that was killed, from the watermark in its file on, by the
-// rules of docs/internals/engine.md. File and log together have the content of the database.
+// rules of docs/internals/files.md. File and log together have the content of the database.
 func TestPage(t *testing.T) {
 	d := openTemp(t, options(Log))
 	tables := *d.tables.Load()
@@ -170,7 +170,6 @@ func TestPageFigures(t *testing.T) {
 	const unit = boltfile.SealSize / 2
 	noTime := int64(NoTime)
 	says := []string{
-		fmt.Sprintf("commits of %s changes", docpage.Thousands(checkpointBatch)),
 		fmt.Sprintf("size of a segment: a multiple of %s, from %[1]s to 2^%d", docpage.Thousands(logPage), bits.Len(MaxSegment)-1),
 		fmt.Sprintf("CRC-32C of bytes 0 to %d", logHeadSize-4-1),
 		fmt.Sprintf("the frame from offset 4 to %d", headerSum-1),
@@ -218,7 +217,11 @@ func TestPageFigures(t *testing.T) {
 		}
 	}
 	says = append(says, fmt.Sprintf("| %d | R | the segment", logPage), fmt.Sprintf("| %d + R | R | the segment", logPage), fmt.Sprintf("| %d | | body |", headerSize))
-	if lacks := docpage.Lacks("../../docs/internals/engine.md", says...); lacks != "" {
+	if lacks := docpage.Lacks("../../docs/internals/files.md", says...); lacks != "" {
+		t.Error(lacks)
+	}
+	commits := fmt.Sprintf("commits of %s changes", docpage.Thousands(checkpointBatch))
+	if lacks := docpage.Lacks("../../docs/internals/engine.md", commits); lacks != "" {
 		t.Error(lacks)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/brimgo/brim/internal/sqliterun"
 	"github.com/brimgo/brim/store"
 )
 
@@ -20,6 +21,11 @@ var drivers = []string{"sqlite", "sqlite3"}
 // maxIdle is the number of idle connections that the pool keeps. A store uses one to write and a
 // few to read, and opening one takes longer than a decision.
 const maxIdle = 8
+
+// busyTimeout is how long, in milliseconds, a statement of the application waits for the lock of
+// another connection. modernc's driver would not wait at all. Each driver ignores the parameters of
+// the others.
+const busyTimeout = "?_pragma=busy_timeout(5000)&_busy_timeout=5000"
 
 // Database opens the database of a place of kind [SQLite] with a driver that the program has
 // registered. It creates the file if there is none, and sets the WAL mode in a database that is empty,
@@ -41,12 +47,15 @@ func (p Place) Database(ctx context.Context, maxConns int) (db *sql.DB, empty bo
 	if path = filepath.ToSlash(path); !strings.HasPrefix(path, "/") { // a drive
 		path = "/" + path
 	}
-	if db, err = sql.Open(drivers[i], "file:"+(&url.URL{Path: path}).EscapedPath()); err == nil {
+	if db, err = sql.Open(drivers[i], "file:"+(&url.URL{Path: path}).EscapedPath()+busyTimeout); err == nil {
 		db.SetMaxOpenConns(maxConns)
 		db.SetMaxIdleConns(maxIdle)
 		if empty, err = begin(ctx, db); err != nil {
 			err = errors.Join(err, db.Close())
 		}
+	}
+	if explained := sqliterun.Explain(err); errors.Is(explained, store.ErrUnavailable) {
+		return nil, false, explained
 	}
 	if err != nil {
 		return nil, false, fmt.Errorf("%w: %w", store.ErrMisconfigured, err)
@@ -64,9 +73,6 @@ func begin(ctx context.Context, db *sql.DB) (empty bool, err error) {
 	var pages int
 	if err := conn.QueryRowContext(ctx, "PRAGMA page_count").Scan(&pages); err != nil || pages > 0 {
 		return false, err
-	}
-	if _, err := conn.ExecContext(ctx, "PRAGMA busy_timeout = 3000"); err != nil {
-		return true, err
 	}
 	_, err = conn.ExecContext(ctx, "PRAGMA journal_mode = WAL")
 	return true, err

@@ -123,9 +123,13 @@ func (r *rows) readAccounts(keys []string) error {
 func (r *rows) readRequests(ids []string) error {
 	also := make(map[*ledger.Request]string) // another statement may have to wait for the end of this one
 	err := r.q.EachOf("requests", ids, func(found *sql.Rows) error {
-		request := &ledger.Request{Accounts: make([]string, 1)}
-		var more sql.NullString
-		err := found.Scan(&request.ID, &request.At, &request.Accounts[0], &more, &request.Content, &request.Answer, &request.Spend)
+		request := new(ledger.Request)
+		var first, more sql.NullString
+		err := found.Scan(&request.ID, &request.At, &first, &more, &request.Content, &request.Answer, &request.Spend)
+		if err == nil && !first.Valid {
+			err = sqliterun.Damagef("the account of a request has lost its row")
+		}
+		request.Accounts = []string{first.String}
 		if r.requests[request.ID] = request; more.Valid {
 			also[request] = more.String
 		}

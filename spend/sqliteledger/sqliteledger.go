@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"embed"
 	"encoding/json"
-	"errors"
 	"math"
 	"time"
 
@@ -69,16 +68,7 @@ func newLedger(ctx context.Context, run *sqliterun.Runner, o *Options) (l *Ledge
 	if l.sql, err = run.Prepare(ctx, files); err != nil {
 		return nil, err
 	}
-	var tx *sqliterun.Tx
-	l.combiner, err = combine.New(func(_ int, batch []*decision) { tx = l.flush(tx, batch) }, &combine.Options{
-		Before: func(int) (err error) { tx, err = run.Begin(); return err },
-		After: func(int) {
-			if tx != nil {
-				tx.End()
-			}
-		},
-		Flushed: run.Flushed(),
-	})
+	l.combiner, err = sqliterun.Combiner(run, l.decide)
 	return l, err
 }
 
@@ -107,36 +97,6 @@ func (l *Ledger) DecideAll(ctx context.Context, jobs []*ledger.Job) []error {
 		}
 	}
 	return errs
-}
-
-// flush decides a batch in tx, and returns the transaction to end, or nil. If a damaged page fails the
-// batch, each job is decided by itself, so that only those fail that need the page.
-func (l *Ledger) flush(tx *sqliterun.Tx, batch []*decision) *sqliterun.Tx {
-	err := l.decide(tx, batch)
-	if err == nil {
-		return tx
-	}
-	alone := len(batch) > 1 && errors.Is(err, store.ErrCorrupt)
-	if alone {
-		tx.End()
-		tx = nil
-	}
-	for _, r := range batch {
-		r.Out, r.Err = nil, err
-		if alone {
-			r.Err = l.decideAlone(r)
-		}
-	}
-	return tx
-}
-
-func (l *Ledger) decideAlone(r *decision) error {
-	tx, err := l.run.Begin()
-	if err != nil {
-		return err
-	}
-	defer tx.End()
-	return l.decide(tx, []*decision{r})
 }
 
 // decide decides a batch, and commits if anything has changed.

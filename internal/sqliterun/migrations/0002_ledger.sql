@@ -89,7 +89,9 @@ CREATE TABLE IF NOT EXISTS main."{{prefix}}rules" (
 CREATE VIEW IF NOT EXISTS main."{{prefix}}ledger" AS SELECT a.key AS account, e.seq,
     strftime('%Y-%m-%d %H:%M:%f', e.at / 1e6, 'unixepoch') AS at,
     strftime('%Y-%m-%d %H:%M:%f', coalesce(e.dated, e.at) / 1e6, 'unixepoch') AS dated,
-    coalesce(e.part, e.seq) AS part, e.kind, e.id, coalesce(e.spend, e.id) AS spend, e.currency, e.amount, e.used, e.held,
+    coalesce(e.part, e.seq) AS part, e.kind, e.id, coalesce(e.spend, e.id) AS spend, e.currency, e.amount,
+    coalesce(e.spend_amount, e.amount) AS spend_amount, nullif(e.asked, 0) AS asked, nullif(e.least, 0) AS least,
+    nullif(e.ttl, 0) AS ttl, e.used, e.held, e.spends,
     CASE WHEN e.expires <> 0 THEN strftime('%Y-%m-%d %H:%M:%f', e.expires / 1e6, 'unixepoch') END AS expires,
-    e.tags, e.refused, e.credited
+    e.pending, e.becomes, e.tags, e.refused, e.credited
 FROM "{{prefix}}entries" AS e JOIN "{{prefix}}accounts" AS a ON a.id = e.account;

@@ -1,17 +1,21 @@
-package drivertest
+package drivers
 
 import (
 	"context"
 	"database/sql"
 	"errors"
+	"flag"
+	"os"
 	"path/filepath"
 	"testing"
 	"time"
 
-	"github.com/brimgo/brim/internal/seed"
+	"github.com/brimgo/brim/brimtest"
+	"github.com/brimgo/brim/internal/kept"
 	"github.com/brimgo/brim/spend/ledger"
 	"github.com/brimgo/brim/spend/spendtest"
 	"github.com/brimgo/brim/spend/sqliteledger"
+	"github.com/brimgo/brim/sqlite"
 )
 
 // ledgers keeps ledgers in one database.
@@ -53,5 +57,36 @@ func ledgers(t *testing.T, d Driver) spendtest.Harness {
 func ledgerConformance(t *testing.T, d Driver) { spendtest.Run(t, ledgers(t, d)) }
 
 func ledgerRandom(t *testing.T, d Driver) {
-	spendtest.Random(t, ledgers(t, d), seed.Attempts(100, 10_000))
+	spendtest.Random(t, ledgers(t, d), 100)
+}
+
+var update = flag.Bool("update", false, "write testdata/format1.db anew")
+
+// earlierVersions reads the buckets and the spends of the first version, and goes on with them.
+func earlierVersions(t *testing.T, d Driver) {
+	const sample = "testdata/format1.db"
+	clock := brimtest.NewClock(time.Now())
+	with := func(path string, f func(*sqlite.Store, ledger.Ledger)) {
+		h := harness{Driver: d, full: true}
+		db := h.database(t, path)
+		s := h.over(t, db, path, clock.Now)
+		l, err := sqliteledger.New(t.Context(), s.Store, nil)
+		must(t, err)
+		f(s.Store, l)
+		must(t, errors.Join(l.Close(), s.Close(), db.Close()))
+	}
+	if *update {
+		_ = os.Remove(sample)
+		with(sample, func(s *sqlite.Store, l ledger.Ledger) {
+			must(t, errors.Join(kept.Spend(t.Context(), l, clock), kept.Fill(t.Context(), s)))
+		})
+	}
+	file, err := os.ReadFile(sample)
+	must(t, err)
+	path := filepath.Join(t.TempDir(), "app.db")
+	must(t, os.WriteFile(path, file, 0o600))
+	with(path, func(s *sqlite.Store, l ledger.Ledger) {
+		kept.CompareBuckets(t, s, clock)
+		kept.Compare(t, l, clock)
+	})
 }

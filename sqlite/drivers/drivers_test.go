@@ -1,6 +1,4 @@
-// Package drivertest tests packages sqlite and sqliteledger over one driver. A binary has one copy of
-// SQLite, as the programs of users do.
-package drivertest
+package drivers
 
 import (
 	"context"
@@ -17,6 +15,8 @@ import (
 type Driver struct {
 	// Name is that of database/sql.
 	Name string
+	// Import is the path of its package.
+	Import string
 	// Pragmas returns the parameters of a data source that set pragmas on each connection.
 	Pragmas func(busy, synchronous string) string
 	// Immediate tells that it begins transactions by BEGIN IMMEDIATE.
@@ -85,8 +85,12 @@ func (h harness) store(t testing.TB, clock func() time.Time) opened {
 	return h.over(t, h.database(t, path), path, clock)
 }
 
-// Run runs all tests.
-func Run(t *testing.T, d Driver) {
+func TestMain(m *testing.M) { Main(m, driver) }
+
+func BenchmarkDriver(b *testing.B) { Bench(b, driver) }
+
+// TestDriver runs all tests over the driver of this binary.
+func TestDriver(t *testing.T) {
 	for _, test := range []struct {
 		name string
 		run  func(*testing.T, Driver)
@@ -96,6 +100,8 @@ func Run(t *testing.T, d Driver) {
 		{"conformance in transactions", conformanceWith},
 		{"ledger", ledgerConformance},
 		{"random requests", ledgerRandom},
+		{"earlier versions", earlierVersions},
+		{"every column", everyColumn},
 		{"kills", kills},
 		{"a log that vanishes", lostLog},
 		{"two drivers", twoDrivers},
@@ -108,7 +114,9 @@ func Run(t *testing.T, d Driver) {
 		{"damage", damage},
 		{"backup", backup},
 		{"migrations", migrations},
+		{"examples/ingest", ingest},
+		{"examples/cardauth", cardauth},
 	} {
-		t.Run(test.name, func(t *testing.T) { test.run(t, d) })
+		t.Run(test.name, func(t *testing.T) { test.run(t, driver) })
 	}
 }

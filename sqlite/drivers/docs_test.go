@@ -1,8 +1,11 @@
-package modernc
+//go:build !mattn && !ncruces
+
+package drivers
 
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"log"
 	"path/filepath"
 	"testing"
@@ -36,8 +39,11 @@ func order(ctx context.Context, db *sql.DB, limits *sqlite.Store, user string) e
 	}
 	defer tx.Rollback()
 	st, err := brim.New(limits.With(tx), nil).TryFillup(ctx, perUser.For(user), 1)
-	if err != nil || !st.Accepted {
+	if err != nil {
 		return err
+	}
+	if !st.Accepted { // a refusal is no error of the call
+		return &brim.OverLimitError{State: st}
 	}
 	if _, err := tx.ExecContext(context.WithoutCancel(ctx), `INSERT INTO orders (user) VALUES (?)`, user); err != nil {
 		return err
@@ -55,10 +61,11 @@ func TestDocs(t *testing.T) {
 		if _, err := db.Exec(`CREATE TABLE orders (user TEXT)`); err != nil {
 			return err
 		}
-		for range 2 {
-			if err := order(t.Context(), db, limits, "u"); err != nil {
-				return err
-			}
+		if err := order(t.Context(), db, limits, "u"); err != nil {
+			return err
+		}
+		if err := order(t.Context(), db, limits, "u"); !errors.As(err, new(*brim.OverLimitError)) {
+			t.Errorf("the second order: %v; want an OverLimitError", err)
 		}
 		var n int
 		if err := db.QueryRow(`SELECT count(*) FROM orders`).Scan(&n); err != nil || n != 1 {
