@@ -45,7 +45,7 @@ func (h *Handler) bucket(w http.ResponseWriter, v *visit) {
 	switch {
 	case f != nil:
 		page.Problem, page.Recorded, status = f, false, f.status
-	case st.Capacity == 0:
+	case st.Capacity == 0 && st.BlockedUntil.IsZero():
 		page.Problem = &failure{title: "There is no such bucket", detail: "It is empty, and no limit was used with it, or it was reset."}
 	default:
 		figures := newFigures(st)

@@ -26,12 +26,21 @@ type failedCall struct {
 	text string
 }
 
+// own is the key of the context of a call that a page makes itself, which tells nothing of the
+// calls of the program.
+type own struct{}
+
+// asOwn marks the calls of a page.
+func asOwn(ctx context.Context) context.Context { return context.WithValue(ctx, own{}, true) }
+
+func isOwn(ctx context.Context) bool { return ctx.Value(own{}) != nil }
+
 // waits reports whether a method answers in one round trip or a few. A listing takes its time.
 func waits(m observe.Method) bool { return m != observe.MethodVisit && m != observe.MethodPrune }
 
 // started is the hook at the beginning of a call.
 func (c *calls) started(ctx context.Context, call observe.Call) context.Context {
-	if waits(call.Method) {
+	if waits(call.Method) && !isOwn(ctx) {
 		c.swap(call.Start, 0, call.Start.UnixNano())
 	}
 	return ctx
@@ -39,7 +48,10 @@ func (c *calls) started(ctx context.Context, call observe.Call) context.Context 
 
 // ended is the hook at the end of a call. The failure of a caller who left, or asked for something
 // that cannot be, is none of the store.
-func (r *Recorder) ended(_ context.Context, call observe.Call, o observe.Outcome) {
+func (r *Recorder) ended(ctx context.Context, call observe.Call, o observe.Outcome) {
+	if isOwn(ctx) {
+		return
+	}
 	if waits(call.Method) {
 		r.calls.swap(call.Start, call.Start.UnixNano(), 0)
 	}

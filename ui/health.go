@@ -16,6 +16,7 @@ import (
 
 const (
 	tryEvery    = 1500 * time.Millisecond // while somebody looks: with each update of a page
+	quickCheck  = tryEvery / 5            // the time of a check that runs with each try
 	tryAgain    = time.Second             // after a try that failed
 	tryTimeout  = time.Minute             // which a check that verifies a large file needs
 	tryLeast    = 3 * time.Second         // the bound of a try, if earlier ones took less than a quarter of it
@@ -32,6 +33,7 @@ type tried struct {
 	findings []store.Finding
 	at       time.Time     // of the last check that has succeeded
 	took     time.Duration // by it
+	ledger   bool          // the store has answered, and the ledger has failed
 }
 
 // restOfTry returns the time between the beginnings of two tries.
@@ -53,29 +55,43 @@ func (h *Handler) try(ctx context.Context) (out tried, err error) {
 	if !out.at.IsZero() {
 		bound = max(tryLeast, 4*out.took)
 	}
-	ctx, cancel := context.WithTimeout(ctx, bound)
+	ctx, cancel := context.WithTimeout(asOwn(ctx), bound)
 	defer cancel()
-	due := began.Sub(out.at) >= (cached.Pause+1)*out.took
+	rest := (cached.Pause + 1) * out.took
+	switch {
+	case out.took <= quickCheck:
+		rest = 0
+	case slices.ContainsFunc(out.findings, broken): // their end is told soon
+		rest = 5 * out.took
+	}
+	due := began.Sub(out.at) >= rest
 	if doubt := h.doubt.Swap(false); h.check != nil && (doubt || due) {
 		out = tried{at: began}
 		out.findings, err = h.check(ctx)
-		out.took = max(0, h.clock().Sub(began))
+		if out.took = max(0, h.clock().Sub(began)); h.tried.took > 0 {
+			out.took = min(out.took, 2*h.tried.took) // it may have waited for the end of an outage
+		}
 	} else {
 		_, err = h.store.Read(ctx, store.Bucket{Key: "a try of the page"})
 	}
+	ledger := false
 	for _, b := range h.budgets {
 		if err == nil {
 			_, err = b.Remaining(ctx, "a try of the page")
+			ledger = err != nil
 		}
 	}
 	if err != nil {
 		h.doubt.Store(true)
-		return tried{took: h.tried.took}, err
+		return tried{took: h.tried.took, ledger: ledger}, err
 	}
 	slices.SortStableFunc(out.findings, moreSevere)
 	h.tried = out
 	return out, nil
 }
+
+// broken reports whether a finding says that a promise is broken.
+func broken(f store.Finding) bool { return f.Severity == store.Broken }
 
 // moreSevere orders findings, the worst first.
 func moreSevere(x, y store.Finding) int { return int(y.Severity) - int(x.Severity) }
@@ -168,7 +184,9 @@ func newHealth(last cached.Reading[tried], age, waited time.Duration, o *overvie
 		y.judge(unanswered, "The store does not answer a try")
 		y.fact("The last try, %s ago, did not end within %s.", ago(age), humanize.Span(last.Took.Round(time.Second)))
 	case last.Err != nil:
-		y.judge("bad", "The store fails")
+		if y.judge("bad", "The store fails"); last.Value.ledger {
+			y.Verdict = "The ledger fails"
+		}
 		y.fact("The last try, %s ago, failed: %v.", ago(age), last.Err)
 	default:
 		y.fact("The store answered the last try, %s ago, in %s.", ago(age), humanize.Span(max(last.Took, time.Millisecond)))
@@ -179,11 +197,12 @@ func newHealth(last cached.Reading[tried], age, waited time.Duration, o *overvie
 	if failing(o.spends.failure) {
 		y.judge("bad", "Spends fail")
 	}
-	y.calls(o)
-	for _, f := range y.Findings {
-		if f.Severity == store.Broken {
-			y.judge("bad", "A promise is broken")
-		}
+	tries := len(y.Facts)
+	if y.calls(o); y.Verdict == "Calls fail" || y.Verdict == "Spends fail" { // the cause stands first
+		y.Facts = slices.Concat(y.Facts[tries:], y.Facts[:tries])
+	}
+	if slices.ContainsFunc(y.Findings, broken) {
+		y.judge("bad", "A promise is broken")
 	}
 	return y
 }

@@ -54,7 +54,7 @@ func (h *Handler) read(ctx context.Context) (latest *listing, err error) {
 	if h.last != nil { // the store is about as large as it was
 		l.rows = make([]row, 0, len(h.last.rows)+len(h.last.rows)/8)
 	}
-	err = h.store.Visit(ctx, "", func(e store.Entry) bool {
+	err = h.store.Visit(asOwn(ctx), "", func(e store.Entry) bool {
 		if l.Buckets == 0 {
 			h.recorder.tell(e.At)
 			began = e.At

@@ -45,7 +45,8 @@ type spendingView struct {
 	Recent []declinedRow
 }
 
-// declinedRow is a decline. Link is the address of the account, if the page shows it.
+// declinedRow is the last decline of an account by a rule. Link is the address of the account, if
+// the page shows it.
 type declinedRow struct{ At, Account, Link, Rule, Then string }
 
 // rates are numbers about all decisions.
@@ -132,6 +133,9 @@ func (h *Handler) spending(o *overview) *spendingView {
 		}
 		if d.more > 0 {
 			row.Rule += fmt.Sprintf(" and %d more", d.more)
+		}
+		if d.times > 1 {
+			row.Rule += fmt.Sprintf(", %d times", d.times)
 		}
 		if _, f := h.budget(d.rule.Budget); f == nil {
 			row.Link = link("account", "budget", d.rule.Budget, "account", d.rule.Name)

@@ -198,7 +198,7 @@ func TestHealth(t *testing.T) {
 		{"the try failed", failing, second, 0, busy, "bad", "The store fails", "The last try, 1s ago, failed: postgres: check: store unavailable"},
 		{"a promise is broken", broken, second, 0, busy, "bad", "A promise is broken", "answered the last try"},
 		{"calls fail", good, second, 0, failed(120, second), "bad", "Calls fail", "120 calls failed in the last ten minutes, and 2 a second in the last minute. The last failed call, 1s ago: postgres: fill: <no> route."},
-		{"calls have failed since the try", good, 9 * second, 0, failed(1, 8*second), "bad", "Calls fail", "The verdict of then tells nothing of now. 1 call failed"},
+		{"calls have failed since the try", good, 9 * second, 0, failed(1, 8*second), "bad", "Calls fail", "1 call failed in the last ten minutes, and"},
 		{"calls failed, and a try has succeeded since", good, second, 0, failed(1, 4*second), "warn", "Calls failed", "The last failed call, 4s ago"},
 		{"calls failed, and the try after them, too", failing, second, 0, failed(1, 4*second), "bad", "The store fails", "The last failed call, 4s ago"},
 		{"a call failed long ago", good, second, 0, failed(1, 500*second), "warn", "Calls failed", "1 call failed in the last ten minutes, and 0 a second"},
@@ -320,9 +320,16 @@ func TestSpending(t *testing.T) {
 	}
 	charge(t, b, "pay-1", "card:7", 30_00) // a retry counts once
 	p := m.get("").want(t, http.StatusOK, "<dt>Declined, 10 min</dt><dd>27</dd>", "<dt>Failed, 10 min</dt><dd>0</dd>",
-		`href="account?account=card%3A7&amp;budget=cards"`, "by day", "would have fit")
-	if n := strings.Count(p.body, "by day"); n != recentDeclines {
-		t.Errorf("%d declines are listed, want %d", n, recentDeclines)
+		`href="account?account=card%3A7&amp;budget=cards"`, "by day, 27 times", "would have fit")
+	if n := strings.Count(p.body, "by day"); n != 1 {
+		t.Errorf("an account is listed %d times", n)
+	}
+	for i := range recentDeclines + 5 {
+		charge(t, b, fmt.Sprint("large-", i), fmt.Sprint("card:", 100+i), 200_00)
+	}
+	p = m.get("")
+	if n := strings.Count(p.body, "by day"); n != recentDeclines || strings.Contains(p.body, "card:104") || !strings.Contains(p.body, "card:105") {
+		t.Errorf("%d declines are listed, want the last %d", n, recentDeclines)
 	}
 	m.clock.Advance(Window + time.Second)
 	m.get("").want(t, http.StatusOK, "No spend was declined", "<dt>Declined, 10 min</dt><dd>0</dd>")
@@ -332,6 +339,47 @@ func TestSpending(t *testing.T) {
 	}
 	m.get("").want(t, http.StatusOK, `class="health bad"`, "1 spend failed in the last ten minutes.", "The last failed spend, 0s ago: ",
 		"pgledger: decide: store unavailable", "<dt>Failed, 10 min</dt><dd>1</dd>")
+}
+
+// TestQuickChecks: a check that is quick runs with each try, also without calls, and after one that
+// waited for the end of an outage.
+func TestQuickChecks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		checks := 0
+		m := mount(t, func(o *Options) {
+			o.Clock = time.Now
+			r, err := NewRecorder(nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			o.Recorder = r
+			o.Check = func(context.Context) ([]store.Finding, error) {
+				checks++
+				time.Sleep(time.Millisecond)
+				if checks == 5 {
+					time.Sleep(1500 * time.Millisecond)
+				}
+				return nil, nil
+			}
+		})
+		for range 10 {
+			m.get("")
+			time.Sleep(2 * time.Second)
+		}
+		if checks != 10 {
+			t.Errorf("%d checks, want 10", checks)
+		}
+	})
+}
+
+// TestOwnCalls: tries, listings and pages that fail are no failed calls of the program.
+func TestOwnCalls(t *testing.T) {
+	m := mount(t, nil)
+	m.store.down.Store(true)
+	for _, path := range []string{"", "levels", "bucket?key=a", ""} {
+		m.get(path)
+	}
+	m.get("").want(t, http.StatusOK, "The store fails", "No call failed in the last ten minutes.")
 }
 
 // TestJoinChecks joins the findings of two checks.

@@ -2,13 +2,14 @@ package ui
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/brimgo/brim/spend"
 )
 
-// recentDeclines is the number of declines that a Recorder keeps.
+// recentDeclines is the number of accounts and rules whose last decline a Recorder keeps.
 const recentDeclines = 20
 
 // spendCalls are the decisions and failed calls of each second, and the last declines.
@@ -21,12 +22,18 @@ type spendCalls struct {
 	recent  []declined
 }
 
-// declined is a decline.
+// declined is the last decline of an account by a rule.
 type declined struct {
-	at   time.Time // on the ledger's clock
-	seen time.Time // by this process's clock
-	rule spend.Decline
-	more int // further rules that refused
+	at    time.Time // on the ledger's clock
+	seen  time.Time // by this process's clock
+	rule  spend.Decline
+	more  int // further rules that refused
+	times int // without a pause as long as [Window]
+}
+
+// like reports whether two declines are those of one account by one rule.
+func (d declined) like(x declined) bool {
+	return d.rule.Account == x.rule.Account && d.rule.Rule == x.rule.Rule && d.rule.Value == x.rule.Value && d.rule.Frozen == x.rule.Frozen
 }
 
 // Hooks returns the hooks by which the Recorder counts spends, for [spend.Options]. The first page
@@ -55,19 +62,27 @@ func (r *Recorder) spent(_ context.Context, _ spend.Call, d spend.Decision) {
 	}
 	second.declined++
 	if len(d.Declines) > 0 {
-		if len(r.spends.recent) == recentDeclines {
-			r.spends.recent = append(r.spends.recent[:0], r.spends.recent[1:]...)
+		last := declined{d.At, now, d.Declines[0], len(d.Declines) - 1, 1}
+		out := slices.IndexFunc(r.spends.recent, last.like)
+		if out >= 0 && now.Sub(r.spends.recent[out].seen) < Window {
+			last.times += r.spends.recent[out].times
 		}
-		r.spends.recent = append(r.spends.recent, declined{d.At, now, d.Declines[0], len(d.Declines) - 1})
+		if out >= 0 || len(r.spends.recent) == recentDeclines {
+			r.spends.recent = slices.Delete(r.spends.recent, max(0, out), max(0, out)+1)
+		}
+		r.spends.recent = append(r.spends.recent, last)
 	}
 }
 
 // spendEnded is the hook at the end of a call. Calls that were wrong, or whose caller left, are no
-// failures of the ledger.
-func (r *Recorder) spendEnded(_ context.Context, _ spend.Call, o spend.Outcome) {
+// failures of the ledger, and the page tells of its own ones itself.
+func (r *Recorder) spendEnded(ctx context.Context, _ spend.Call, o spend.Outcome) {
 	switch o.Label() {
 	case "failed", "unknown", "late":
 	default:
+		return
+	}
+	if isOwn(ctx) {
 		return
 	}
 	now := r.clock()

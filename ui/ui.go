@@ -57,12 +57,12 @@ type Options struct {
 	// Host.
 	TrustedOrigins []string
 	// Check tries the store, and returns the findings that the first page and the command doctor
-	// show, for instance those of [postgres.Check]; [JoinChecks] joins it with the Check of a ledger.
-	// While somebody looks, the page tries the store every two seconds: by Check, but 20 times as
-	// seldom as it takes, and by reading a bucket in between. After a failure, and if calls
-	// contradict the last try, Check runs at once. It must end with its context. If it is nil, the
-	// page only reads, and doctor cannot look into the program. Each try also reads an account of
-	// the Spends.
+	// show, for instance those of [postgres.Check]; [JoinChecks] joins it with the Check of a
+	// ledger. While somebody looks, the page tries the store every two seconds: by Check, but 20
+	// times as seldom as it takes if that is more than 0.3 s, or 5 times while a promise is broken,
+	// and by reading a bucket in between. After a failure, and if calls contradict the last try,
+	// Check runs at once. It must end with its context. If it is nil, the page only reads, and
+	// doctor cannot look into the program. Each try also reads an account of the Spends.
 	Check func(ctx context.Context) ([]store.Finding, error)
 	// Spends are budgets of one ledger. The pages show their accounts: why a request was declined,
 	// what rules in the shadow would have declined, and to those who may act what other rules would
@@ -252,7 +252,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	for name, value := range security {
 		w.Header().Set(name, value)
 	}
-	v := &visit{Request: r, access: h.allow(r)}
+	v := &visit{Request: r.WithContext(asOwn(r.Context())), access: h.allow(r)}
 	path := strings.TrimPrefix(r.URL.Path, "/")
 	to, found := routes[path]
 	found = found && (!to.spends || len(h.budgets) > 0)

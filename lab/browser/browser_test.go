@@ -69,8 +69,9 @@ func withChromium(run func() int) int {
 // tab is a tab of the browser, and the complaints that the browser wrote on its console.
 type tab struct {
 	context.Context
-	t  *testing.T
-	mu sync.Mutex
+	t    *testing.T
+	look look
+	mu   sync.Mutex
 	// complaints are errors of scripts, violations of the Content-Security-Policy and the like.
 	complaints []string
 }
@@ -86,9 +87,12 @@ func newTab(t *testing.T, l look) *tab {
 	t.Helper()
 	ctx, cancel := chromedp.NewContext(chromium)
 	t.Cleanup(cancel)
-	ctx, end := context.WithTimeout(ctx, 2*time.Minute)
+	ctx, end := context.WithTimeout(ctx, 4*time.Minute)
 	t.Cleanup(end)
-	b := &tab{Context: ctx, t: t}
+	if l.width == 0 {
+		l.width = 1280
+	}
+	b := &tab{Context: ctx, t: t, look: l}
 	b.run(chromedp.Func(func(_ context.Context, target *chromedp.Target) error {
 		entries := cdp.Events(ctx, target, cdplog.EntryAdded)
 		thrown := cdp.Events(ctx, target, runtime.ExceptionThrown)
@@ -112,9 +116,6 @@ func newTab(t *testing.T, l look) *tab {
 		}()
 		return nil
 	}))
-	if l.width == 0 {
-		l.width = 1280
-	}
 	height := int64(900)
 	if l.width < 600 {
 		height = 640
@@ -255,6 +256,8 @@ type program struct {
 	gone   atomic.Bool // the program does not answer at all
 	now    time.Time
 	clock  atomic.Int64 // microseconds after now
+	// slowest is the longest time of a check that had an answer, in nanoseconds.
+	slowest atomic.Int64
 }
 
 // flaky is a store that can be away.
@@ -329,15 +332,22 @@ func newProgram(t *testing.T) *program {
 	t.Helper()
 	p := &program{now: time.Date(2026, 3, 14, 9, 20, 0, 0, time.UTC)}
 	inner := memory.New(&memory.Options{Clock: p.clockNow})
-	p.serve(t, inner)
+	p.serve(t, place{store: inner})
 	return p
 }
 
-// serve serves the page over a store, and closes both at the end of the test.
-func (p *program) serve(t *testing.T, inner store.Store) {
+// place is a store, its ledger and the check of both.
+type place struct {
+	store  store.Store
+	ledger ledger.Ledger // nil means one in memory
+	check  func(context.Context) ([]store.Finding, error)
+}
+
+// serve serves the page over a store and a ledger, and closes all at the end of the test.
+func (p *program) serve(t *testing.T, at place) {
 	t.Helper()
 	p.access.Store(int32(ui.Act))
-	p.store = &flaky{Store: inner}
+	p.store = &flaky{Store: at.store}
 	rec, err := ui.NewRecorder(nil)
 	if err != nil {
 		t.Fatal(err)
@@ -347,14 +357,28 @@ func (p *program) serve(t *testing.T, inner store.Store) {
 		t.Fatal(err)
 	}
 	p.lim = brim.New(recorded, nil)
-	p.ledger = &flakyLedger{Ledger: memledger.New(&memledger.Options{Clock: p.clockNow})}
+	if p.ledger = (&flakyLedger{Ledger: at.ledger}); at.ledger == nil {
+		p.ledger.Ledger = memledger.New(&memledger.Options{Clock: p.clockNow})
+	}
 	p.cards, err = spend.New(t.Context(), p.ledger, cards, &spend.Options{Hooks: []spend.Hooks{rec.Hooks()}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	page, err := ui.New(recorded, func(*http.Request) ui.Access { return ui.Access(p.access.Load()) }, &ui.Options{
-		Title: "billing", Recorder: rec, Spends: []*spend.Budgets{p.cards}, Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
-	})
+	options := ui.Options{Title: "billing", Recorder: rec, Spends: []*spend.Budgets{p.cards}, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))}
+	if at.check != nil {
+		options.Check = func(ctx context.Context) ([]store.Finding, error) {
+			if err := p.store.wait(ctx, "check"); err != nil {
+				return nil, err
+			}
+			begin := time.Now()
+			findings, err := at.check(ctx)
+			if err == nil {
+				p.slowest.Store(max(p.slowest.Load(), int64(time.Since(begin))))
+			}
+			return findings, err
+		}
+	}
+	page, err := ui.New(recorded, func(*http.Request) ui.Access { return ui.Access(p.access.Load()) }, &options)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -384,8 +408,22 @@ var hostile = []string{
 	strings.Repeat("k", store.MaxKeyLen), strings.Repeat("ש", store.MaxKeyLen/2), "javascript:document.title='broken'",
 }
 
-// populate fills buckets over ten minutes.
+// populate is work, with hostile names.
 func (p *program) populate(t *testing.T) {
+	t.Helper()
+	p.work(t)
+	for i, key := range hostile {
+		if _, err := p.lim.TryFillup(t.Context(), brim.Limit{Capacity: 60, LeakRate: 1}.For(key), float64(i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := p.cards.Charge(t.Context(), spend.Request{ID: hostileName, Account: hostileName, Amount: cents(300_00)}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// work fills buckets over ten minutes, charges accounts and blocks a bucket.
+func (p *program) work(t *testing.T) {
 	t.Helper()
 	limits := []brim.Limit{{Capacity: 1000, LeakRate: 5}, {Capacity: 60, LeakRate: 1}, {Capacity: 10_000, LeakRate: 500}, {Capacity: 5}}
 	try := func(key string, l brim.Limit, n float64) {
@@ -400,9 +438,6 @@ func (p *program) populate(t *testing.T) {
 				try(fmt.Sprint("tenant:", i+1), limits[i%4], float64((i*31+minute*17+second)%70)*limits[i%4].Capacity/400)
 			}
 		}
-	}
-	for i, key := range hostile {
-		try(key, limits[1], float64(i))
 	}
 	p.spend(t)
 	if _, err := p.lim.Block(t.Context(), "login:alice", time.Hour); err != nil {

@@ -1,23 +1,16 @@
 package browser
 
 import (
-	"context"
-	"crypto/rand"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/brimgo/brim"
-	"github.com/brimgo/brim/bolt"
-	"github.com/brimgo/brim/internal/redistest"
 	"github.com/brimgo/brim/lab/internal/pgstore"
 	"github.com/brimgo/brim/memory"
 	"github.com/brimgo/brim/postgres"
-	"github.com/brimgo/brim/redisstore"
 	"github.com/brimgo/brim/store"
 )
 
@@ -28,25 +21,6 @@ var backends = map[string]func(t *testing.T) store.Store{
 	},
 	"postgres": func(t *testing.T) store.Store {
 		_, s := pgstore.New(t, postgres.Options{})
-		return s
-	},
-}
-
-// outages are the stores over which outages are tried.
-var outages = map[string]func(t *testing.T) store.Store{
-	"memory": backends["memory"], "postgres": backends["postgres"],
-	"bolt": func(t *testing.T) store.Store {
-		s, err := bolt.Open(filepath.Join(t.TempDir(), "limits.db"), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return s
-	},
-	"redis": func(t *testing.T) store.Store {
-		s, err := redisstore.New(redistest.Client(t), &redisstore.Options{Prefix: "browser:" + rand.Text() + ":"})
-		if err != nil {
-			t.Fatal(err)
-		}
 		return s
 	},
 }
@@ -88,7 +62,7 @@ func TestOverview(t *testing.T) {
 		for _, n := range []int{0, 10, 1000, 200_000} {
 			t.Run(fmt.Sprint(name, "-", n), func(t *testing.T) {
 				p := new(program)
-				p.serve(t, open(t))
+				p.serve(t, place{store: open(t)})
 				p.fill(t, n)
 				long := "tenant:" + strings.Repeat("very-long-", 30)
 				five := brim.Limit{Capacity: 5, LeakRate: 0.001}
@@ -126,55 +100,6 @@ func TestOverview(t *testing.T) {
 					t.Logf("%+v: painted after %v, listed after %v: %s", l, painted, time.Since(begin), evaluate[string](b, `document.querySelector(".age").innerText`))
 					b.quiet()
 				}
-			})
-		}
-	}
-}
-
-// TestOutage keeps the first page open while the store fails, and then hangs, with callers and
-// without: the page tells of each fault and of each recovery within five seconds.
-func TestOutage(t *testing.T) {
-	for name, open := range outages {
-		for _, called := range []bool{true, false} {
-			t.Run(fmt.Sprint(name, "-", called), func(t *testing.T) {
-				p := new(program)
-				p.serve(t, open(t))
-				b := newTab(t, look{dark: true})
-				b.open(p.page(""))
-				b.wants("Healthy")
-				if called {
-					ctx, cancel := context.WithCancel(t.Context())
-					var wg sync.WaitGroup
-					defer wg.Wait()
-					defer cancel()
-					wg.Go(func() {
-						for ctx.Err() == nil {
-							limited, end := context.WithTimeout(ctx, time.Second)
-							_, _ = p.lim.TryFillup(limited, brim.Limit{Capacity: 5}.For("a"), 1) // fails, as the test wants
-							end()
-							time.Sleep(50 * time.Millisecond)
-						}
-					})
-				}
-				// tells waits until the class of the verdict is bad, or is not.
-				tells := func(when string, bad bool) {
-					t.Helper()
-					begin := time.Now()
-					b.eventually(when, func() bool { return (evaluate[answers](b, asked).Class == "health bad") == bad })
-					took := time.Since(begin)
-					if t.Logf("%s: told after %v: %s", when, took, evaluate[string](b, `document.querySelector(".health").innerText`)); took > 5*time.Second {
-						t.Errorf("%s: the page told it after %v", when, took)
-					}
-				}
-				p.store.down.Store(true)
-				tells("the store fails", true)
-				p.store.down.Store(false)
-				tells("it answers again", false)
-				p.store.hangs.Store(true)
-				tells("the store hangs", true)
-				p.store.hangs.Store(false)
-				tells("it answers again", false)
-				b.quiet()
 			})
 		}
 	}

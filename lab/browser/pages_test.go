@@ -1,15 +1,20 @@
 package browser
 
 import (
+	"context"
 	"fmt"
 	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/chromedp/chromedp"
+
+	"github.com/brimgo/brim"
 )
 
 // pages lists the paths of pages, each with the name of its picture.
@@ -38,53 +43,87 @@ var looks = func() (all []look) {
 // TestPages looks at each page at three widths in both colour schemes. BRIM_SCREENSHOTS keeps the
 // pictures in a directory.
 func TestPages(t *testing.T) {
-	pictures := os.Getenv("BRIM_SCREENSHOTS")
 	p := newProgram(t)
 	p.populate(t)
 	for _, l := range looks {
 		t.Run(fmt.Sprintf("%d-%v", l.width, l.dark), func(t *testing.T) {
 			b := newTab(t, l)
-			see := func(name string) {
-				t.Helper()
-				b.eventually("the style", func() bool { return evaluate[bool](b, `document.readyState === "complete"`) })
-				b.accessible(name)
-				b.contrast(name)
-				if wide := evaluate[int64](b, "document.documentElement.scrollWidth"); wide > l.width {
-					t.Errorf("%s: the page is %d pixels wide", name, wide)
-				}
-				if title := evaluate[string](b, "document.title"); title == "broken" {
-					t.Errorf("%s: a key was executed as a script", name)
-				}
-				if pictures == "" {
-					return
-				}
-				picture := get(b, chromedp.FullScreenshot(100))
-				scheme := map[bool]string{false: "light", true: "dark"}[l.dark]
-				file := filepath.Join(pictures, fmt.Sprintf("%s-%d-%s.png", name, l.width, scheme))
-				if err := os.WriteFile(file, picture, 0o600); err != nil {
-					t.Fatal(err)
-				}
-			}
 			for _, page := range pages {
 				b.open(p.page(page.path))
-				see(page.name)
+				b.see(page.name)
 			}
 			b.open(p.page("change?act=reset&key=" + url.QueryEscape(hostile[0])))
 			b.write("reason", "a load test has filled it")
 			b.click("main form button")
 			b.wants("Do not")
-			see("confirm")
+			b.see("confirm")
 			b.open(p.page("backtest?budget=cards&account=card:7"))
 			evaluate[any](b, fmt.Sprintf("document.getElementById('since').value = '1000d'; document.getElementById('rules').value = %q", tighter))
 			b.click("main form button")
 			b.wants("What would have been decided")
-			see("backtest")
+			b.see("backtest")
 			p.store.down.Store(true)
 			b.open(p.page("bucket?key=tenant%3A2"))
-			see("away")
+			b.see("away")
 			p.store.down.Store(false)
 			b.quiet("status of 404", "status of 503")
 		})
+	}
+}
+
+// TestFirstScreen looks at the first page of a program that works, and in three outages.
+func TestFirstScreen(t *testing.T) {
+	p := newProgram(t)
+	p.work(t)
+	see := func(t *testing.T, name, class string) {
+		for _, l := range looks {
+			b := newTab(t, l)
+			b.open(p.page(""))
+			b.eventually(name, func() bool { return evaluate[answers](b, asked).Class == "health "+class })
+			b.see(name)
+			b.quiet()
+		}
+	}
+	see(t, "healthy", "good")
+	for name, on := range map[string]*atomic.Bool{"fails": &p.store.down, "hangs": &p.store.hangs, "ledger": &p.ledger.down} {
+		t.Run(name, func(t *testing.T) {
+			on.Store(true)
+			ctx, cancel := context.WithCancel(t.Context())
+			var call sync.WaitGroup
+			defer call.Wait()
+			defer cancel()
+			defer on.Store(false)
+			call.Go(func() { // fails, or waits for the end of the fault
+				_, _ = p.lim.TryFillup(ctx, brim.Limit{Capacity: 1000, LeakRate: 5}.For("tenant:1"), 1)
+				_, _ = p.cards.Remaining(ctx, "card:7")
+			})
+			see(t, name, "bad")
+		})
+	}
+}
+
+// see checks the page as it stands: it fits the width, and can be read and heard. BRIM_SCREENSHOTS
+// keeps a picture.
+func (b *tab) see(name string) {
+	b.t.Helper()
+	b.eventually("the style", func() bool { return evaluate[bool](b, `document.readyState === "complete"`) })
+	b.accessible(name)
+	b.contrast(name)
+	if wide := evaluate[int64](b, "document.documentElement.scrollWidth"); wide > b.look.width {
+		b.t.Errorf("%s: the page is %d pixels wide", name, wide)
+	}
+	if title := evaluate[string](b, "document.title"); title == "broken" {
+		b.t.Errorf("%s: a key was executed as a script", name)
+	}
+	pictures := os.Getenv("BRIM_SCREENSHOTS")
+	if pictures == "" {
+		return
+	}
+	picture := get(b, chromedp.FullScreenshot(100))
+	scheme := map[bool]string{false: "light", true: "dark"}[b.look.dark]
+	file := filepath.Join(pictures, fmt.Sprintf("%s-%d-%s.png", name, b.look.width, scheme))
+	if err := os.WriteFile(file, picture, 0o600); err != nil {
+		b.t.Fatal(err)
 	}
 }
 
