@@ -13,6 +13,7 @@ import (
 	"github.com/brimgo/brim/bolt"
 	"github.com/brimgo/brim/internal/boltfile"
 	"github.com/brimgo/brim/internal/kv"
+	"github.com/brimgo/brim/internal/place"
 	"github.com/brimgo/brim/internal/vfs"
 	"github.com/brimgo/brim/sqlite"
 )
@@ -20,10 +21,14 @@ import (
 func (a *app) backupCommand() *cobra.Command {
 	cmd := newCommand("backup")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if err := a.isFile("backup copies"); err != nil {
+		p, err := a.place()
+		switch {
+		case err != nil:
 			return err
+		case p.Kind() != place.File && p.Kind() != place.SQLite:
+			return usagef("backup copies a bbolt file or a SQLite database; give its name with --store")
 		}
-		err := a.with(cmd.Context(), opening{}, func(s *opened, _ *brim.Limiter) error {
+		err = a.with(cmd.Context(), opening{}, func(s *opened, _ *brim.Limiter) error {
 			if s.SQLite != nil {
 				return a.backupSQLite(cmd.Context(), s.SQLite, args[0])
 			}

@@ -81,7 +81,7 @@ func TestBackupRefuses(t *testing.T) {
 		t.Errorf("the other file holds %q, %v", content, err)
 	}
 	cli(t, "backup", "--store", path).want(t, exitUsage, "", "FILE is missing")
-	cli(t, "backup", other+"2", "--store", "memory:").want(t, exitUsage, "", "a bbolt file; give its path")
+	cli(t, "backup", other+"2", "--store", "memory:").want(t, exitUsage, "", "a bbolt file or a SQLite database; give its name")
 	cli(t, "backup", other+"2", "--store", filepath.Join(dir, "none.db")).want(t, exitAbsent, "", "no such file")
 	cli(t, "backup", filepath.Join(dir, "none", "new.db"), "--store", path).
 		want(t, exitUnavailable, "", "create the directory first")

@@ -46,6 +46,7 @@ func TestDecisions(t *testing.T) {
 		{"a blocked bucket shows its end", []string{"state", "b", "--store", path}, nil, exitOK, "blocked until  "},
 		{"an empty bucket needs no block until it is empty", []string{"block", "c", "until-empty", "--store", path}, nil, exitOK, "not blocked, because the bucket is empty\n"},
 		{"a block needs no limit", []string{"block", "c", "90s", "--store", path}, nil, exitOK, "blocked until "},
+		{"a bucket that has a block alone", []string{"state", "c", "--store", path}, nil, exitOK, "blocked until  "},
 		{"nothing fits into a blocked bucket", []string{"try", "c", "1"}, slow, exitRefused, "1 would fit in 1m"},
 		{"unblock", []string{"unblock", "c", "--store", path}, nil, exitOK, "not blocked: the bucket is empty, or there"},
 		{"after unblock", []string{"able", "c", "1"}, slow, exitOK, "yes: level 0"},

@@ -54,7 +54,7 @@ func (a *app) printState(key string, st brim.State) error {
 	switch {
 	case a.json:
 		return a.printJSON(newStateJSON(key, st))
-	case st.Capacity == 0:
+	case st.Capacity == 0 && st.BlockedUntil.IsZero():
 		_, err := fmt.Fprintln(a.stdout, "there is no such bucket: it is empty, and no limit was ever used with it")
 		return err
 	}

@@ -28,8 +28,8 @@ func takesPage(cmd *cobra.Command) *cobra.Command {
 // notThere is the error of another command that got the address of a page.
 func notThere() error {
 	return usagef("--store is the address of a page, which only list, state, doctor, reset, block and unblock look into: " +
-		"brim has no server protocol, and decides only in the program that has the store open; " +
-		"to decide from many programs, share the buckets through PostgreSQL or Redis")
+		"brim has no server protocol, and decides and explains only in the program that has the store open; " +
+		"its page explains declined spends; to decide from many programs, share the buckets through PostgreSQL or Redis")
 }
 
 // page returns the client of the page that --store names, or nil if --store names another store.

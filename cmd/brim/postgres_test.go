@@ -76,10 +76,11 @@ func TestMigrate(t *testing.T) {
 	cli(t, "migrate", "status", "--store", other).want(t, exitOK, upToDate, "")
 }
 
-// Every command that decides or maintains works over each server.
+// Every command that decides or maintains works over each server, and over a SQLite database.
 func TestServers(t *testing.T) {
 	for name, store := range map[string]string{
 		"PostgreSQL": migratedServer(t), "Redis": "redis://" + redistest.NewServer(t).Addr() + "/0?brim_prefix=limits:",
+		"SQLite": "sqlite:" + storeIn(t),
 	} {
 		for _, step := range []struct {
 			call           string
@@ -108,20 +109,23 @@ func TestServers(t *testing.T) {
 	}
 }
 
-// The rules of a budget are in PostgreSQL, beside its ledger.
-func TestPostgresSpend(t *testing.T) {
-	s := migratedServer(t)
-	spend := spendOn(t, cardsBudget, s)
-	spend("charge", "card", "30", "--also", "team/ops").want(t, exitOK, "charged", "")
-	spend("charge", "card", "991").want(t, exitNever, "single", "")
-	spend("rules", "history").want(t, exitOK, "held  brim", "")
-	spend("verify").want(t, exitOK, "sound: 1 account", "")
-	tight := budgetIn(t, strings.Replace(cardsBudget, "990", "20", 1))
-	cli(t, "spend", "rules", "diff", tight, "--store", s).want(t, exitBroken, "+   - ", "")
-	cli(t, "spend", "backtest", "--rules", tight, "--store", s).want(t, exitOK, "cards: of 2 decisions on 1 accounts", "")
-	cli(t, "spend", "rules", "set", tight, "--store", s).want(t, exitOK, "set: cards revision 2, held\nunchanged: team revision 1", "")
-	spend("charge", "card", "30").want(t, exitNever, "single", "")
-	cli(t, "spend", "charge", "card", "30", "--budget", "no", "--store", s).want(t, exitUsage, "", `"brim spend rules set FILE" stores a budget`)
+// The rules of a budget are in the database, beside its ledger.
+func TestSpendInDatabases(t *testing.T) {
+	for name, s := range map[string]string{"PostgreSQL": migratedServer(t), "SQLite": "sqlite:" + storeIn(t)} {
+		t.Run(name, func(t *testing.T) {
+			spend := spendOn(t, cardsBudget, s)
+			spend("charge", "card", "30", "--also", "team/ops").want(t, exitOK, "charged", "")
+			spend("charge", "card", "991").want(t, exitNever, "single", "")
+			spend("rules", "history").want(t, exitOK, "held  brim", "")
+			spend("verify").want(t, exitOK, "sound: 1 account", "")
+			tight := budgetIn(t, strings.Replace(cardsBudget, "990", "20", 1))
+			cli(t, "spend", "rules", "diff", tight, "--store", s).want(t, exitBroken, "+   - ", "")
+			cli(t, "spend", "backtest", "--rules", tight, "--store", s).want(t, exitOK, "cards: of 2 decisions on 1 accounts", "")
+			cli(t, "spend", "rules", "set", tight, "--store", s).want(t, exitOK, "set: cards revision 2, held\nunchanged: team revision 1", "")
+			spend("charge", "card", "30").want(t, exitNever, "single", "")
+			cli(t, "spend", "charge", "card", "30", "--budget", "no", "--store", s).want(t, exitUsage, "", `"brim spend rules set FILE" stores a budget`)
+		})
+	}
 }
 
 // TestPostgresReplay replays a real access log. PostgreSQL decides it as memory does, and no bucket

@@ -214,7 +214,7 @@ func retryStorm(ctx context.Context) (string, error) {
 	f := plot.Figure{
 		Title: "200 callers at once, who come back every second or after a random time",
 		Description: "The attempts in each tenth of a second. Callers who come back every second come as one crowd each time. " +
-			"Callers whose wait is up to twice as long at random spread out.",
+			"Callers whose wait is up to twice as long at random spread out, and fewer of them give up after eight attempts.",
 		X: plot.Axis{Label: "seconds", Max: until, Step: 2},
 		Y: plot.Axis{Label: "attempts in 0.1 s", Max: 250, Step: 50},
 	}
@@ -238,7 +238,10 @@ func retryStorm(ctx context.Context) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		c := plot.Curve{Name: []string{"every second", "with jitter"}[i], Color: []plot.Color{plot.Orange, plot.Blue}[i]}
+		c := plot.Curve{
+			Name:  fmt.Sprintf("%s: %d give up", []string{"every second", "with jitter"}[i], callers.Stats().GaveUp),
+			Color: []plot.Color{plot.Orange, plot.Blue}[i],
+		}
 		var points []plot.Point
 		for n, v := range counts {
 			points = append(points, plot.Point{X: float64(n) * bin, Y: v})

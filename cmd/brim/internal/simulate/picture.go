@@ -6,26 +6,32 @@ import (
 	"github.com/brimgo/brim/internal/plot"
 )
 
-// SharePicture draws the share of refused requests by the capacity of the limits. A guide marks the
-// share that may be refused, if that is not negative.
+// SharePicture draws the share of refused requests by the capacity of the limits, where it is not
+// 0. A guide marks the share that may be refused, if that is not negative, and a text the smallest
+// capacity that suffices.
 func SharePicture(title string, outcomes []Outcome, refuse float64) string {
 	f := plot.Figure{
 		Title: title,
-		Description: "A curve of the share of refused requests, by the capacity of the limit on a logarithmic axis. " +
-			"It ends at the first capacity that refuses nothing.",
+		Description: "A curve of the share of refused requests, by the capacity of the limit, on logarithmic axes. " +
+			"It ends at the last capacity that refuses a request.",
 		X: plot.Axis{Label: "capacity in units", Log: true},
-		Y: plot.Axis{Label: "refused, % of the requests", Max: 1},
+		Y: plot.Axis{Label: "refused, % of the requests", Log: true},
 	}
 	var points []plot.Point
 	for i := range outcomes {
-		points = append(points, plot.Point{X: outcomes[i].Limit.Capacity, Y: 100 * outcomes[i].Share()})
-	}
-	for n := len(points); n > 2 && points[n-1].Y == 0 && points[n-2].Y == 0; n-- {
-		points = points[:n-1]
+		if share := outcomes[i].Share(); share > 0 {
+			points = append(points, plot.Point{X: outcomes[i].Limit.Capacity, Y: 100 * share})
+		}
 	}
 	f.Curves = []plot.Curve{{Points: points, Dots: true}}
 	if refuse >= 0 {
 		f.Guides = []plot.Guide{{At: 100 * refuse, Label: plot.Number(100*refuse) + " %"}}
+		if n := Smallest(outcomes, refuse); n >= 0 {
+			at := plot.Point{X: outcomes[n].Limit.Capacity, Y: 100 * outcomes[n].Share()}
+			text := "capacity " + plot.Number(at.X)
+			at.X *= 1.05 // beside the dot
+			f.Notes = []plot.Note{{At: at, Text: text}}
+		}
 	}
 	return f.SVG()
 }

@@ -123,15 +123,20 @@ func TestPicturesAreXML(t *testing.T) {
 	}
 }
 
-// A picture of shares ends with the first limit that refuses nothing.
+// A picture of shares ends with the last limit that refuses a request, and names the answer.
 func TestSharePictureEnds(t *testing.T) {
 	var outcomes []simulate.Outcome
 	for i := range 6 {
 		limit := simulate.Over(math.Pow(10, float64(i)), time.Second)
 		outcomes = append(outcomes, simulate.Outcome{Limit: limit, Accepted: 9, Refused: int64(max(0, 3-i))})
 	}
-	svg := simulate.SharePicture("share", outcomes, -1)
-	if dots := strings.Count(svg, `width="6" height="6"`); dots != 4 || strings.Contains(svg, "10k") {
-		t.Errorf("%d limits are drawn; want 4, the last of 1000", dots)
+	for refuse, want := range map[float64]string{-1: "", 0.2: "capacity 10", 0: "capacity 1k"} {
+		svg := simulate.SharePicture("share", outcomes, refuse)
+		if dots := strings.Count(svg, `width="6" height="6"`); dots != 3 {
+			t.Errorf("%d limits are drawn; want 3, the last of 100", dots)
+		}
+		if named := strings.Contains(svg, ">capacity 1"); named != (want != "") || !strings.Contains(svg, want+"<") {
+			t.Errorf("refuse %v: the picture does not name %q alone", refuse, want)
+		}
 	}
 }
