@@ -1,7 +1,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help quick test test-32 lint cross fuzz drivers torture outage soak itest browser release-check nightly vuln
+.PHONY: help quick test test-32 lint cross drivers torture night outage soak itest browser release-check nightly vuln
 .PHONY: bench bench-memory bench-bolt bench-peers bench-check bench-accept bench-spend bench-prune pictures demo
 
 GO ?= go
@@ -13,6 +13,8 @@ PGTEST := $(GO) run ./internal/pgtest/cmd --
 TAGGED := . observe/otelbrim observe/prombrim grpclimit riverlimit cmd/brim
 # The module lab has the dependencies of harnesses, measurements and peers.
 MODULES := $(TAGGED) lab
+# "make night" keeps its progress here.
+NIGHT ?= build/night.jsonl
 # "make cross" builds for these systems.
 PLATFORMS := linux/386 linux/arm64 darwin/arm64 windows/amd64
 
@@ -34,7 +36,7 @@ test: ## every test that needs no Docker, with the race detector and coverage; s
 lint: ## format, vet, staticcheck and more, by golangci-lint in the version of internal/tools
 	@echo "the first run builds golangci-lint, which takes three minutes; go keeps it in its build cache"
 	for module in $(MODULES); do (cd $$module && $(TOOL) golangci-lint run --allow-parallel-runners ./...); done
-	cd sqlite/drivers && $(TOOL) golangci-lint run --allow-parallel-runners ./drivertest ./modernc # the others need minutes of cgo
+	cd sqlite/drivers && $(TOOL) golangci-lint run --allow-parallel-runners ./... # over one driver; mattn's needs minutes of cgo
 
 test-32: ## the packages without a file and a server, where an int has 32 bits; on Linux only
 	@GO="$(GO)" .ci/test32 $(TESTFLAGS)
@@ -43,7 +45,7 @@ cross: ## build and vet the modules of users for other systems, or for PLATFORMS
 	for platform in $(PLATFORMS); do for module in $(TAGGED); do (cd $$module && \
 		export GOOS=$${platform%/*} GOARCH=$${platform#*/} && $(GO) build ./... && $(GO) vet ./...); done; done
 
-nightly: cross test-32 fuzz drivers itest browser release-check bench-accept torture ## all that takes too long for each change, with new seeds
+nightly: cross test-32 drivers itest browser release-check bench-accept torture night ## all that takes too long for each change, with new seeds
 
 bench: bench-memory bench-bolt ## measure the backends against the libraries below them, in one run
 
@@ -72,17 +74,22 @@ bench-prune: ## charges beside a Prune on every ledger, and without it; starts P
 pictures: ## draw every picture of docs anew
 	$(GO) -C cmd/brim run ./internal/draw -docs ../../docs
 
-torture: ## for hours: 10^6 random operations per store, a million keys, a thousand kills; then every harness of lab
+torture: ## for hours: 10^6 random operations per store, a million keys, a thousand kills; then the tests of lab without a budget
 	BRIM_TORTURE=1 $(PGTEST) $(GO) test -race -count 1 -timeout 4h ./...
-	BRIM_TORTURE=1 $(PGTEST) $(GO) -C lab test -count 1 -p 1 -v -timeout 4h $$($(GO) -C lab list ./... | grep -vE '/(itest|browser|release|soak)$$')
+	BRIM_TORTURE=1 $(PGTEST) $(GO) -C lab test -count 1 -p 1 -v -timeout 4h $$($(GO) -C lab list ./... | grep -vE '/(itest|browser|release|crash|lin|sched|soak)$$')
+
+# An interrupt loses one slice of some minutes: the next run goes on in the same file.
+night: ## random sequences, harnesses, fuzz targets and the soak by budgets; NIGHT=FILE keeps the progress; NIGHTFLAGS=-help
+	@mkdir -p "$(dir $(NIGHT))"; dir=$$(.ci/scratch); trap 'rm -rf "$$dir"' EXIT; set -x; \
+	TMPDIR=$$dir $(GO) -C lab run ./night $(NIGHTFLAGS) $(abspath $(NIGHT))
 
 outage: ## what passes beyond a limit while a store is slow or down and clients hang up, in ten minutes; OUT=FILE keeps JSON
 	BRIM_TORTURE=1 $(PGTEST) $(GO) -C lab test -count 1 -v -timeout 1h ./outage $(if $(OUT),-out $(abspath $(OUT)))
 
-soak: ## a subject at full load for SOAK, 4h by default: no resource may grow; each day another one, or SOAK_OF=bolt
+soak: ## a subject at full load for SOAK, 4h by default: no resource may grow; another one each time, or SOAK_OF=bolt
 	SOAK=$${SOAK:-4h} $(GO) -C lab test -count 1 -v -timeout 24h ./soak
 
-browser: ## package ui in headless Chromium, or BRIM_CHROMIUM, in two minutes; BRIM_SCREENSHOTS=DIR keeps pictures
+browser: ## package ui in headless Chromium, or BRIM_CHROMIUM, in eight minutes; BRIM_SCREENSHOTS=DIR keeps pictures
 	$(GO) -C lab test -count 1 ./browser
 
 # The build may download modules: only its errors are shown.
@@ -91,12 +98,12 @@ demo: ## kill processes and let three of them spend together: limits and budgets
 	@dir=$$(mktemp -d); trap 'rm -rf "$$dir"' EXIT; \
 	$(GO) -C cmd/brim build -o "$$dir/demo" ./demo 2>"$$dir/log" || { cat "$$dir/log" >&2; exit 1; }; "$$dir/demo"
 
-drivers: ## packages sqlite and sqliteledger over three drivers of SQLite; needs cgo
-	cd sqlite/drivers && $(TOOL) golangci-lint run --allow-parallel-runners ./...
-	BRIM_TORTURE=1 $(GO) -C sqlite/drivers test -count 1 -p 1 -timeout 4h ./...
-
-fuzz: ## every fuzz target for FUZZTIME, 2m by default
-	.ci/fuzz $(FUZZTIME)
+drivers: ## packages sqlite and sqliteledger over three drivers of SQLite, and through power cuts; needs cgo
+	for driver in modernc mattn ncruces; do (cd sqlite/drivers && \
+		$(TOOL) golangci-lint run --allow-parallel-runners --build-tags $$driver ./... && \
+		BRIM_TORTURE=1 $(GO) test -count 1 -timeout 4h -tags $$driver ./...); done
+	cd lab && $(TOOL) golangci-lint run --allow-parallel-runners --build-tags sqlite ./crash
+	$(GO) -C lab test -count 1 -v -timeout 4h -tags sqlite ./crash
 
 itest: ## PostgreSQL 14 to 18 and clusters of Redis 6.2, 7 and 8 and Valkey 9 in containers; needs Docker; ITESTFLAGS goes to "go test"
 	GO='$(GO)' lab/itest/run.sh -race -timeout 30m $(ITESTFLAGS)

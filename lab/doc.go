@@ -17,7 +17,9 @@
 //
 // Every harness also runs against defects that are built in, and must find each of them.
 //
-// "make test" gives each harness some seconds, and "make torture" the budget of a night.
+// "make test" gives each harness some seconds. Package night gives each the budget of a night, in
+// slices that can be interrupted.
+//
 // Everything random comes from BRIM_SEED, a number. A failure prints the command that repeats it,
 // and is shown in its shortest form. Each test logs its seed and the number of its tries.
 package lab

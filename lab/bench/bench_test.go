@@ -163,3 +163,11 @@ func TestRedisParts(t *testing.T) {
 		t.Errorf("%d rows, want 14: %v", len(r.Rows), err)
 	}
 }
+
+// The budgets that are measured may follow each other in one ledger.
+func TestDeclines(t *testing.T) {
+	r, _, err := measured(t, io.Discard, "-for", "2ms", "-ledger", "memledger", "declines")
+	if err != nil || len(r.Rows) == 0 {
+		t.Errorf("%d rows, %v; want some", len(r.Rows), err)
+	}
+}

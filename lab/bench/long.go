@@ -120,7 +120,7 @@ func (b *bench) sustainedOf(ctx context.Context, buckets int) (err error) {
 // Whenever the journal goes on in its other segment, a generation begins, so the difference of two
 // calls tells how often it did so. Nothing may be appended meanwhile.
 func newestGeneration(path string) (uint64, error) {
-	const segmentSize, segments, generation = 36, 4096, 8 // offsets; see docs/internals/engine.md
+	const segmentSize, segments, generation = 36, 4096, 8 // offsets; see docs/internals/files.md
 	file, err := os.Open(path)
 	if err != nil {
 		return 0, err

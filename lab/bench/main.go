@@ -17,6 +17,7 @@
 //   - spend: decisions of package spend beside bare writes, and declines beside approvals
 //   - prune: charges of package spend beside a Prune, and without it
 //   - rules: charges of package spend after a rule has been added, and without it
+//   - verify: charges of package spend beside a proof of all accounts, and without it
 //   - declines: declines beside approvals on accounts with many entries of one date
 //
 // An interrupt ends the run, and the figures until then are written. A second one ends it at once.
@@ -80,6 +81,7 @@ var parts = []part{
 	{"spend", 5, 1500 * time.Millisecond, 100 * time.Millisecond, (*bench).spend},
 	{"prune", 3, 3 * time.Second, 100 * time.Millisecond, (*bench).prune},
 	{"rules", 3, 3 * time.Second, 100 * time.Millisecond, (*bench).revise},
+	{"verify", 1, 3 * time.Second, 100 * time.Millisecond, (*bench).verify},
 	{"declines", 5, 1500 * time.Millisecond, 100 * time.Millisecond, (*bench).declining},
 }
 
@@ -95,9 +97,9 @@ type bench struct {
 	part
 	open []*opened // the subjects of the parts cells and rush, once they are open
 
-	out, only, cell, check string
-	large                  bool
-	batch                  int
+	out, only, cell, check, ledger string
+	large                          bool
+	batch                          int
 }
 
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err error) {
@@ -110,6 +112,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 		"measure only subjects whose names contain one of these words, with commas between, and their references")
 	flags.StringVar(&b.cell, "cell", "",
 		"measure only the workloads of the part cells whose names contain this text, such as \"hot, 64 callers\"")
+	flags.StringVar(&b.ledger, "ledger", "", "measure only the ledger of this name in the parts prune, rules, verify and declines, such as pgledger")
 	flags.BoolVar(&b.Quick, "quick", false, "measure for some minutes, as a first look; too short to judge by")
 	flags.BoolVar(&b.large, "large", false, "measure growth up to 10^7 buckets, which takes some more gigabytes and minutes")
 	flags.Var(&length, "for", "length of a trial; each part has its own by default")
@@ -157,6 +160,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 	}
 	if len(b.workloads(runtime.GOMAXPROCS(0))) == 0 {
 		return fmt.Errorf("no workload has a name that contains %q", b.cell)
+	}
+	if b.ledger != "" && len(b.ledgers()) == 0 {
+		return fmt.Errorf("no ledger has the name %q", b.ledger)
 	}
 	var kept *results
 	if b.check != "" {

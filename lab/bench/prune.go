@@ -7,6 +7,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -67,16 +68,20 @@ type ledgerKind struct {
 	open func(ctx context.Context, clock func() time.Time) (ledger.Ledger, func() error, error)
 }
 
+// ledgers are those that are to be measured.
 func (b *bench) ledgers() []ledgerKind {
-	return []ledgerKind{
+	return slices.DeleteFunc([]ledgerKind{
 		{"memledger", func(_ context.Context, clock func() time.Time) (ledger.Ledger, func() error, error) {
 			l := memledger.New(&memledger.Options{Clock: clock})
 			return l, l.Close, nil
 		}},
 		{"boltledger", b.journaled},
 		{"pgledger", b.onServer},
-	}
+	}, func(k ledgerKind) bool { return b.leaves(k.name) })
 }
+
+// leaves reports whether the ledger of a name is not to be measured.
+func (b *bench) leaves(ledger string) bool { return b.ledger != "" && ledger != b.ledger }
 
 // journaled returns a ledger in a new file with a journal.
 func (b *bench) journaled(_ context.Context, clock func() time.Time) (ledger.Ledger, func() error, error) {
@@ -127,16 +132,12 @@ func (b *bench) besidePrune(ctx context.Context, workload string, l ledger.Ledge
 	us.Store(0)
 	without := b.new(workload, "charges", reference, "")
 	beside := b.new(workload, "charges beside Prune", ours, "charges")
-	order := make(load.Order, 1<<16)
-	for i := range order {
-		order[i] = int32(i * 7919 % busy)
-	}
 	for _, cards := range all {
 		decide := b.charging(cards)
 		if err := forEach(callers, busy, func(i int) error { _, err := decide(ctx, i, false); return err }); err != nil {
 			return err
 		}
-		o := load.Options{Callers: callers, Order: order, Decide: decide}
+		o := load.Options{Callers: callers, Order: inTurn(busy), Decide: decide}
 		var done spend.PruneResult
 		alone, during, took, err := b.alongside(ctx, o, func(ctx context.Context) (err error) { done, err = cards.Prune(ctx); return err })
 		if err == nil && done.Requests != int64(old.entries) {

@@ -17,6 +17,12 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
+// subjects are tested, by tests of pkg. With the build tag sqlite they are those over SQLite.
+var (
+	subjects = history.Subjects[:]
+	pkg      = "crash"
+)
+
 // onEach runs a test of each subject.
 func onEach(t *testing.T, test func(t *testing.T, seed harness.Seed, subject history.Subject)) {
 	t.Helper()
@@ -24,7 +30,7 @@ func onEach(t *testing.T, test func(t *testing.T, seed harness.Seed, subject his
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, subject := range history.Subjects {
+	for _, subject := range subjects {
 		t.Run(string(subject), func(t *testing.T) { test(t, seed, subject) })
 	}
 }
@@ -32,13 +38,10 @@ func onEach(t *testing.T, test func(t *testing.T, seed harness.Seed, subject his
 // TestPower cuts the power of every subject.
 func TestPower(t *testing.T) {
 	onEach(t, func(t *testing.T, seed harness.Seed, subject history.Subject) {
-		meter := harness.Pick(
-			harness.Budget{Count: math.MaxInt, Time: 1500 * time.Millisecond},
-			harness.Budget{Count: 50_000, Time: time.Hour},
-		).Start()
+		meter := harness.Pick(t, harness.Budget{Count: math.MaxInt, Time: 1500 * time.Millisecond}).Start()
 		for histories := 0; !meter.Spent(); histories++ {
 			part := seed.Part(histories)
-			repeat := part.Repeat("crash", "TestPower/"+string(subject)+"$")
+			repeat := part.Repeat(pkg, "TestPower/"+string(subject)+"$")
 			rec, err := record(random(part, subject), nil, nil)
 			if err != nil {
 				t.Fatalf("%v\nrepeat: %s", err, repeat)
@@ -64,10 +67,7 @@ func TestErrors(t *testing.T) {
 		if harness.Night() {
 			most = mostAtNight
 		}
-		meter := harness.Pick(
-			harness.Budget{Count: math.MaxInt, Time: 1500 * time.Millisecond},
-			harness.Budget{Count: 4000, Time: time.Hour},
-		).Start()
+		meter := harness.Pick(t, harness.Budget{Count: math.MaxInt, Time: 1500 * time.Millisecond}).Start()
 		var struck [classes]int
 		for runs := 0; !meter.Spent(); runs++ {
 			part := seed.Part(runs)
@@ -78,7 +78,7 @@ func TestErrors(t *testing.T) {
 				meter.Done++
 			}
 			if err != nil {
-				t.Errorf("%v\nrepeat: %s", err, part.Repeat("crash", "TestErrors/"+string(subject)+"$"))
+				t.Errorf("%v\nrepeat: %s", err, part.Repeat(pkg, "TestErrors/"+string(subject)+"$"))
 				break
 			}
 		}
@@ -90,15 +90,12 @@ func TestErrors(t *testing.T) {
 // TestKill kills children of every subject.
 func TestKill(t *testing.T) {
 	onEach(t, func(t *testing.T, seed harness.Seed, subject history.Subject) {
-		meter := harness.Pick(
-			harness.Budget{Count: math.MaxInt, Time: time.Second},
-			harness.Budget{Count: 3000, Time: 20 * time.Minute},
-		).Start()
+		meter := harness.Pick(t, harness.Budget{Count: math.MaxInt, Time: time.Second}).Start()
 		for files := 0; !meter.Spent(); files++ {
 			part := seed.Part(files)
 			kills, err := lives(part, subject, "")
 			if meter.Done += kills; err != nil {
-				t.Errorf("%v\nrepeat: %s", err, part.Repeat("crash", "TestKill/"+string(subject)+"$"))
+				t.Errorf("%v\nrepeat: %s", err, part.Repeat(pkg, "TestKill/"+string(subject)+"$"))
 				break
 			}
 		}

@@ -62,14 +62,18 @@ func cut(rec *recording, r *rand.Rand, meter *harness.Meter) (*finding, error) {
 	var d disk.Disk
 	var l logs
 	notes := rec.notes
+	// A database of SQLite is hundreds of images old when it has its tables.
+	making := !rec.req.Subject.OverSQLite() || r.IntN(8) == 0
 	for i := 0; i <= len(rec.events) && !meter.Spent(); i++ {
 		for ; len(notes) > 0 && notes[0].at <= i; notes = notes[1:] {
 			if err := c.see(notes[0].Note); err != nil {
 				return nil, err
 			}
 		}
-		if f, err := c.moment(&d, i, r); f != nil || err != nil {
-			return f, err
+		if making || c.calls > 0 {
+			if f, err := c.moment(&d, i, r); f != nil || err != nil {
+				return f, err
+			}
 		}
 		if i < len(rec.events) {
 			d.Apply(i, rec.events[i])

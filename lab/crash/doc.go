@@ -18,6 +18,15 @@
 // compares every answer with the contents that are possible then. A call that succeeded must have
 // been applied, a call that failed must not, and a call with an unknown outcome may have been.
 //
+// # SQLite
+//
+// With the build tag sqlite, packages sqlite and spend/sqliteledger are tested in the place of the
+// engine, in WAL mode and with a rollback journal: "go test -tags sqlite ./crash". The recorder is
+// then the file system of SQLite (its VFS), which the driver ncruces/go-sqlite3 lets a program
+// write. The driver takes a minute to compile, so "make drivers" runs these tests at night. The
+// index of a log, which lies in memory that processes share, is not recorded: SQLite makes it anew
+// after a power cut.
+//
 // # With processes
 //
 // TestKill kills a child with SIGKILL while it changes its files, goes on with the files in the

@@ -36,6 +36,10 @@ type noted struct {
 	at int
 }
 
+// follow has a recorder note the changes of databases of SQLite, until it is called with nil. It
+// does nothing in a binary without SQLite.
+var follow = func(*recorder) {}
+
 // record carries out a scenario. until, if set, is asked before each call whether to go on. look,
 // if set, looks at the files in the end.
 func record(s scenario, until func(failed int) bool, look func(rec *recording) error) (rec *recording, err error) {
@@ -50,6 +54,7 @@ func record(s scenario, until func(failed int) bool, look func(rec *recording) e
 		rec.notes = append(rec.notes, noted{history.Note{Op: op, Answer: answer}, events})
 	}
 	vfs.Default = r
+	follow(r)
 	run := history.NewRunner(s.req)
 	for i, op := range s.req.Ops {
 		note(i, nil)
@@ -64,6 +69,7 @@ func record(s scenario, until func(failed int) bool, look func(rec *recording) e
 	answer := run.Close()
 	note(history.Final, &answer)
 	vfs.Default = vfs.OS{}
+	follow(nil)
 	rec.events, rec.failed = r.events, r.failed
 	if rec.failed == 0 { // no call may fail if the disk did not
 		for _, n := range rec.notes {

@@ -3,6 +3,7 @@ package crash
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -98,14 +99,12 @@ func (r *recorder) count() (failed, events int) {
 	return r.failed, len(r.events)
 }
 
-func (r *recorder) OpenFile(name string, flag int, perm fs.FileMode) (vfs.File, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	_, err := os.Lstat(name)
+// open opens a file by fn, and returns its number. The caller holds mu.
+func (r *recorder) open(name string, fn func() error) (number int, err error) {
+	_, err = os.Lstat(name)
 	created := errors.Is(err, fs.ErrNotExist)
-	opened, err := r.OS.OpenFile(name, flag, perm)
-	if err != nil {
-		return nil, err
+	if err := fn(); err != nil {
+		return 0, err
 	}
 	base := filepath.Base(name)
 	if created {
@@ -113,11 +112,24 @@ func (r *recorder) OpenFile(name string, flag int, perm fs.FileMode) (vfs.File, 
 		r.note(disk.Event{Kind: disk.Create, File: r.files, Name: base})
 		r.files++
 	}
-	info, err := opened.Stat()
+	return r.opened[base], nil
+}
+
+func (r *recorder) OpenFile(name string, flag int, perm fs.FileMode) (vfs.File, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	f := &file{r: r}
+	var err error
+	f.number, err = r.open(name, func() (err error) { f.File, err = r.OS.OpenFile(name, flag, perm); return err })
 	if err != nil {
 		return nil, err
 	}
-	return &file{File: opened, r: r, number: r.opened[base], size: info.Size()}, nil
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	f.size = info.Size()
+	return f, nil
 }
 
 func (r *recorder) change(op, from, to string, do func(from, to string) error, e disk.Event, move func()) error {
@@ -192,18 +204,26 @@ func (f *file) WriteAt(b []byte, offset int64) (int, error) {
 
 // write writes and records. The caller holds mu.
 func (f *file) write(b []byte, offset int64) (int, error) {
-	err := f.r.strike(writes, "pwrite", f.Handle().Name())
+	n, err := f.r.write(f.File, f.Handle().Name(), f.number, b, offset)
+	if n > 0 {
+		f.size = max(f.size, offset+int64(n))
+	}
+	return n, err
+}
+
+// write writes to a file, and records it. The caller holds mu.
+func (r *recorder) write(to io.WriterAt, name string, number int, b []byte, offset int64) (int, error) {
+	err := r.strike(writes, "pwrite", name)
 	whole := len(b)
 	if err != nil {
-		if !f.r.fault.short {
+		if !r.fault.short {
 			return 0, err
 		}
 		b = b[:len(b)/2]
 	}
-	n, werr := f.File.WriteAt(b, offset)
+	n, werr := to.WriteAt(b, offset)
 	if n > 0 {
-		f.r.note(disk.Event{Kind: disk.Write, File: f.number, Offset: offset, Data: append([]byte(nil), b[:n]...)})
-		f.size = max(f.size, offset+int64(n))
+		r.note(disk.Event{Kind: disk.Write, File: number, Offset: offset, Data: append([]byte(nil), b[:n]...)})
 	}
 	if werr != nil || n < whole {
 		return n, errors.Join(err, werr)
@@ -233,12 +253,15 @@ func (f *file) Sync() error     { return f.SyncData() }
 func (f *file) SyncData() error { f.r.mu.Lock(); defer f.r.mu.Unlock(); f.grown(); return f.sync() }
 
 // sync records that the content lasts. The caller holds mu.
-func (f *file) sync() error {
-	if err := f.r.strike(syncs, "fsync", f.Handle().Name()); err != nil {
-		f.r.note(disk.Event{Kind: disk.Failed, Of: disk.Sync, File: f.number})
+func (f *file) sync() error { return f.r.sync(f.Handle().Name(), f.number) }
+
+// sync records that the content of a file lasts. The caller holds mu.
+func (r *recorder) sync(name string, number int) error {
+	if err := r.strike(syncs, "fsync", name); err != nil {
+		r.note(disk.Event{Kind: disk.Failed, Of: disk.Sync, File: number})
 		return err
 	}
-	f.r.note(disk.Event{Kind: disk.Sync, File: f.number})
+	r.note(disk.Event{Kind: disk.Sync, File: number})
 	return nil
 }
 

@@ -237,6 +237,29 @@ func inStillHeld(r *rand.Rand) (world, plan, error) {
 	return w, p, err
 }
 
+// forgetful is a ledger that forgets the names of accounts that have moved.
+type forgetful struct{ ledger.Ledger }
+
+func (l forgetful) Decide(ctx context.Context, job *ledger.Job) error {
+	own := *job
+	own.Run = func(s ledger.Snapshot) (*ledger.Changes, error) {
+		c, err := job.Run(s)
+		if c != nil && len(c.Moved) > 0 {
+			c.Requests = slices.DeleteFunc(c.Requests, func(r ledger.Request) bool { return r.ID[0] == 1 })
+		}
+		return c, err
+	}
+	return l.Ledger.Decide(ctx, &own)
+}
+
+func inForgetful(r *rand.Rand) (world, plan, error) {
+	w, p, err := inMemledger(r)
+	if l, ok := w.(*inProcess); ok && err == nil {
+		l.spends, err = l.spends.b.over(context.Background(), forgetful{l.inner.(ledger.Ledger)})
+	}
+	return w, p, err
+}
+
 // outdated is a ledger whose decisions go by rules that were read before their accounts were
 // locked.
 type outdated struct {
@@ -528,6 +551,10 @@ func TestCatches(t *testing.T) {
 		{
 			name: "a cancellation that keeps the hold", open: inStillHeld,
 			why: "a canceled request holds money",
+		},
+		{
+			name: "a name that is forgotten", open: inForgetful,
+			why: "a request under it begins a new account, with all of its limit",
 		},
 		{
 			name: "a forced capture that is declined", open: inAltered(unforced),

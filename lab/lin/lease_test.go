@@ -31,7 +31,7 @@ func TestLease(t *testing.T) {
 	}
 	in := newPlace(t, false)
 	t.Run("stops", func(t *testing.T) {
-		meter := harness.Pick(harness.Budget{Count: 1, Time: time.Hour}, harness.Budget{Count: 20, Time: time.Hour}).Start()
+		meter := harness.Pick(t, harness.Budget{Count: 1, Time: time.Hour}).Start()
 		fromLease := 0
 		for ; !meter.Spent() && !t.Failed(); meter.Done++ {
 			part := seed.Part(meter.Done)

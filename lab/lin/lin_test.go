@@ -1,7 +1,6 @@
 package lin
 
 import (
-	"cmp"
 	"sync"
 	"testing"
 	"time"
@@ -96,14 +95,14 @@ func subjects(t *testing.T) []subject {
 		{name: "boltledger", open: ledgerInFile(Setting{Segment: segment})},
 		{name: "sqliteledger", open: ledgerInFile(Setting{SQLite: true})},
 		{name: "pgledger", open: inPgledger(at, nil), abreast: abreast},
-		{name: "redis, kills", open: inRedis(newLone(t, always...), nil), many: 100},
-		{name: "redis, fail-overs", open: inRedis(newPair(t, 1, failOver), nil), many: 50},
-		{name: "redis, stopped primaries", open: inRedis(newPair(t, 1, stopPrimary), nil), many: 50},
-		{name: "redis cluster", open: inRedis(newCluster(t, reshard, reshard, handOver, killPrimary), nil), many: 100},
-		{name: "postgres, crashes", open: inPostgres(crashed, nil), alone: &crashing, many: 150},
-		{name: "pgledger, crashes", open: inPgledger(crashed, nil), alone: &crashing, many: 150},
-		{name: "postgres, stops", open: inPostgres(stopped, nil), alone: &stopping, many: 110},
-		{name: "pgledger, stops", open: inPgledger(stopped, nil), alone: &stopping, many: 110},
+		{name: "redis, kills", open: inRedis(newLone(t, always...), nil)},
+		{name: "redis, fail-overs", open: inRedis(newPair(t, 1, failOver), nil)},
+		{name: "redis, stopped primaries", open: inRedis(newPair(t, 1, stopPrimary), nil)},
+		{name: "redis cluster", open: inRedis(newCluster(t, reshard, reshard, handOver, killPrimary), nil)},
+		{name: "postgres, crashes", open: inPostgres(crashed, nil), alone: &crashing},
+		{name: "pgledger, crashes", open: inPgledger(crashed, nil), alone: &crashing},
+		{name: "postgres, stops", open: inPostgres(stopped, nil), alone: &stopping},
+		{name: "pgledger, stops", open: inPgledger(stopped, nil), alone: &stopping},
 	}
 }
 
@@ -130,10 +129,7 @@ func parallelByDay(t *testing.T) {
 }
 
 func testLin(t *testing.T, seed harness.Seed, s subject) {
-	meter := harness.Pick(
-		harness.Budget{Count: 1000, Time: 800 * time.Millisecond},
-		harness.Budget{Count: cmp.Or(s.many, 1000), Time: time.Hour},
-	).Start()
+	meter := harness.Pick(t, harness.Budget{Count: 1000, Time: 800 * time.Millisecond}).Start()
 	r := s.run(seed, meter)
 	if r.err != nil {
 		t.Fatalf("%v\nrepeat: %s", r.err, repeat(r.part, s.name))

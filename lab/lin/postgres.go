@@ -71,6 +71,10 @@ func (p *place) take(k kind) (*line, error) {
 func (p *place) give(l *line) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.server != nil {
+		// A fault has ended connections, and the next history opens a ledger over the line at once.
+		l.pool.Reset()
+	}
 	p.free[l.kind] = append(p.free[l.kind], l)
 	return nil
 }

@@ -36,6 +36,7 @@ const (
 	freeze    verb = "freeze"
 	unfreeze  verb = "unfreeze"
 	mend      verb = "mend"
+	move      verb = "move"  // the account gets another name; callers go on with its first one
 	setRules  verb = "rules" // of a budget
 	remaining verb = "remaining"
 	tick      verb = "tick" // the history's clock moves
@@ -279,11 +280,29 @@ func (s *budgets) call(ctx context.Context, q spendRequest) spendAnswer {
 	} else {
 		d, err = s.send(ctx, q)
 	}
+	firstNames(&d)
 	a := answerOf(d, err)
 	if q.Verb == remaining && a.Err == history.Unknown && !errors.Is(err, store.ErrUnknownOutcome) {
 		a.Err = history.NotApplied // a question decides nothing
 	}
 	return a
+}
+
+// firstNames gives the accounts of an answer the names that they had first.
+func firstNames(d *spend.Decision) {
+	first := func(a *spend.Account) { a.Name, _, _ = strings.Cut(a.Name, " ") }
+	for i := range d.Remaining {
+		first(&d.Remaining[i].Account)
+	}
+	for i := range d.Declines {
+		first(&d.Declines[i].Account)
+	}
+	for i := range d.Crossed {
+		first(&d.Crossed[i].Account)
+	}
+	for i := range d.Shadow {
+		first(&d.Shadow[i].Account)
+	}
 }
 
 func (s *budgets) send(ctx context.Context, q spendRequest) (d spend.Decision, err error) {
@@ -349,6 +368,8 @@ func (b *budget) request(q spendRequest) spendtest.Request {
 		r.Amount, r.Limits = spend.Money{}, []spend.RuleLimit{q.limit()}
 	case freeze, mend:
 		r.Reason = "lost"
+	case move:
+		r.Reason, r.To = "lost", fmt.Sprint(b.account(q.Account), " ", q.Number)
 	}
 	if q.Spend != 0 {
 		r.Of = b.id(q.Spend)
@@ -376,9 +397,10 @@ func (q spendRequest) limit() spend.RuleLimit {
 // moves reports whether the request begins a spend of money that has moved already.
 func (q spendRequest) moves() bool { return q.Verb == record || q.Verb == authorize && q.Force }
 
-// mistakes are the errors that follow from the state of a spend, or of a limit. They are answers.
+// mistakes are the errors that follow from the state of a spend, of a limit, of an account that
+// nobody has used, or of an ID. They are answers.
 var mistakes = [...]error{
-	spend.ErrAmount, spend.ErrBudget, spend.ErrUnknownSpend, spend.ErrHoldEnded, spend.ErrHoldExpired, spend.ErrExceeds,
+	spend.ErrIDReused, spend.ErrAmount, spend.ErrBudget, spend.ErrRequest, spend.ErrUnknownSpend, spend.ErrHoldEnded, spend.ErrHoldExpired, spend.ErrExceeds,
 }
 
 func answerOf(d spend.Decision, err error) spendAnswer {

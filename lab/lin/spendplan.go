@@ -72,7 +72,7 @@ func planSpend(r *rand.Rand, b *budget, s spendStyle) plan {
 var verbs = slices.Concat(
 	slices.Repeat([]verb{authorize}, 12), slices.Repeat([]verb{charge, upTo, increase}, 6), slices.Repeat([]verb{record}, 2),
 	slices.Repeat([]verb{capture}, 12), slices.Repeat([]verb{void, decrease, credit, cancelID}, 4), slices.Repeat([]verb{refund}, 8),
-	slices.Repeat([]verb{unfreeze}, 5), slices.Repeat([]verb{extend, reverse}, 3), slices.Repeat([]verb{setLimits}, 3), slices.Repeat([]verb{mend}, 2), []verb{freeze},
+	slices.Repeat([]verb{unfreeze}, 5), slices.Repeat([]verb{extend, reverse}, 3), slices.Repeat([]verb{setLimits}, 3), slices.Repeat([]verb{mend, move}, 2), []verb{freeze},
 )
 
 // newSpend returns a request that begins a spend, one about a spend that began lately, or one about
@@ -99,7 +99,7 @@ func newSpend(r *rand.Rand, begun []spendRequest, number int, clock bool) spendR
 		if clock && r.IntN(2) == 0 {
 			q.Until = 1 + r.IntN(mostSeconds)
 		}
-	case freeze, unfreeze, mend:
+	case freeze, unfreeze, mend, move:
 		q.Account, q.Amount = r.IntN(accounts), 0
 	default:
 		if len(begun) == 0 {
@@ -148,7 +148,9 @@ func (q spendRequest) canceled() spendRequest {
 func (v verb) begins() bool { return v == authorize || v == charge || v == record || v == upTo }
 
 // alone reports whether a request is about an account alone.
-func (v verb) alone() bool { return v == setLimits || v == freeze || v == unfreeze || v == mend }
+func (v verb) alone() bool {
+	return slices.Contains([]verb{setLimits, freeze, unfreeze, mend, move}, v)
+}
 
 // allAccounts reads every account.
 func allAccounts() (all []request) {

@@ -16,7 +16,6 @@ type subject struct {
 	// open returns a world with nothing in it, and a plan for it.
 	open  func(r *rand.Rand) (world, plan, error)
 	alone *sync.Mutex // held during a history, if its faults hit other tests on its server
-	many  int         // histories in a night, if not a thousand
 	// abreast is the number of histories at a time, for subjects that mostly wait for a server;
 	// or 0 for one.
 	abreast int

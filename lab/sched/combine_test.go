@@ -22,7 +22,7 @@ const (
 )
 
 var combineSubject = &subject{
-	name: "combine", night: 250_000,
+	name: "combine",
 	random: func(r *rand.Rand) program {
 		// lanes; least batch; largest batch; bits: Cut, Before and After, a slow flush
 		p := program{config: [4]int{1 + r.IntN(3), 1 + r.IntN(2), r.IntN(4), r.IntN(8)}}

@@ -15,7 +15,7 @@ import (
 )
 
 var leaseSubject = &subject{
-	name: "lease", night: 150_000,
+	name: "lease",
 	random: func(r *rand.Rand) program {
 		// ms of a call to the store; units left at first; the fill that fails; bits: it takes
 		// effect, two processes

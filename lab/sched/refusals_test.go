@@ -14,7 +14,7 @@ import (
 )
 
 var refusalsSubject = &subject{
-	name: "refusals", night: 200_000,
+	name: "refusals",
 	random: func(r *rand.Rand) program {
 		// Remember in ms; ms of a call to the store; the fill that fails; 1: it takes effect
 		p := program{config: [4]int{5 + 10*r.IntN(3), r.IntN(3), r.IntN(8), r.IntN(2)}, pauses: r.Uint64()}

@@ -12,7 +12,7 @@ import (
 )
 
 var shaperSubject = &subject{
-	name: "shaper", night: 250_000,
+	name: "shaper",
 	random: func(r *rand.Rand) program {
 		// MaxWait in ms; ms of a call to the store
 		p := program{config: [4]int{4 * r.IntN(3), r.IntN(2)}, pauses: r.Uint64()}

@@ -13,7 +13,6 @@ import (
 // subject is tested by schedules.
 type subject struct {
 	name   string
-	night  int // schedules of a night
 	random func(r *rand.Rand) program
 	begin  func(p program) world
 }

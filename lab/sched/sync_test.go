@@ -22,7 +22,7 @@ import (
 )
 
 var syncSubject = &subject{
-	name: "sync", night: 150_000,
+	name: "sync",
 	random: func(r *rand.Rand) program {
 		// SyncEvery, and the longest sync, in ms; the number of the sync that fails, or 0
 		p := program{config: [4]int{1 + r.IntN(4), r.IntN(3), max(0, r.IntN(8)-4)}}

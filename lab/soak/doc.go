@@ -3,5 +3,6 @@
 // It contains only tests.
 //
 // With SOAK=4h, as "make soak" sets it, TestFullLoad takes four hours for one subject. It prints the
-// slope of each resource, and fails if one is more than noise. TestCatch has the slopes find leaks.
+// slope of each resource, and fails if one is more than noise. The seed chooses the subject.
+// TestCatch has the slopes find leaks.
 package soak

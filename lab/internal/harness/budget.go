@@ -1,8 +1,12 @@
 package harness
 
 import (
+	"math"
 	"os"
+	"testing"
 	"time"
+
+	"github.com/brimgo/brim/internal/seed"
 )
 
 // Night reports whether BRIM_TORTURE=1 asks for the budgets of a night.
@@ -14,12 +18,17 @@ type Budget struct {
 	Time  time.Duration // of the whole run
 }
 
-// Pick returns the budget of the night, or else the quick one.
-func Pick(quick, night Budget) Budget {
-	if Night() {
-		return night
+// Pick returns the usual budget of a test, or BRIM_COUNT tries without a limit of time.
+func Pick(t testing.TB, usual Budget) Budget {
+	t.Helper()
+	count, err := seed.Count(0)
+	if err != nil {
+		t.Fatal(err)
 	}
-	return quick
+	if count > 0 {
+		return Budget{Count: count, Time: math.MaxInt64}
+	}
+	return usual
 }
 
 // Start begins to spend the budget.

@@ -36,7 +36,7 @@ func (d defective) advance(ctx context.Context, err error) error {
 	return file.Update(func(tx *bbolt.Tx) (bool, error) { return moveWatermark(tx, log) })
 }
 
-// moveWatermark moves the watermark in the file to the end of the log; docs/internals/engine.md
+// moveWatermark moves the watermark in the file to the end of the log; docs/internals/files.md
 // describes both. changed is false if there is no watermark, or if the file needs no log.
 func moveWatermark(tx *bbolt.Tx, log []byte) (changed bool, err error) {
 	table, key := boltfile.NewTable("brim"), []byte("journal")

@@ -91,6 +91,11 @@ func (j *Judge) answered(n int, a Answer) error {
 	return nil
 }
 
+// Undecided reports whether so many contents are possible that it would take too long to follow
+// them. Each call of unknown outcome doubles their number, and SQLite goes on after a sync that
+// failed.
+func (j *Judge) Undecided() bool { return len(j.now) > 64 }
+
 // add adds models that are not there yet.
 func add(all []Model, more ...Model) []Model {
 	for _, m := range more {

@@ -6,17 +6,20 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/brimgo/brim/store"
 )
 
 // swept returns an error if the directory of an open store holds more than its file and its
-// journal.
+// journal, or the log of a database, its index and its rollback journal, which may be empty.
 func swept(dir string) error {
 	entries, err := os.ReadDir(dir)
 	for _, e := range entries {
-		if path := filepath.Join(dir, e.Name()); path != Path(dir) && path != Path(dir)+".journal" {
+		suffix, is := strings.CutPrefix(filepath.Join(dir, e.Name()), Path(dir))
+		if !is || !slices.Contains([]string{"", ".journal", "-wal", "-shm", "-journal"}, suffix) {
 			return fmt.Errorf("%s is there after the file was opened", e.Name())
 		}
 	}

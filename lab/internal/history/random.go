@@ -14,7 +14,7 @@ func Random(r *rand.Rand, subject Subject, n, names int) []Op {
 		switch {
 		case r.IntN(100) < names:
 			ops[i] = Op{Kind: [...]Kind{Compact, Compact, Reopen}[r.IntN(3)]}
-		case subject == Ledger && r.IntN(2) == 0:
+		case subject.spends() && r.IntN(2) == 0:
 			ops[i] = Op{Kind: [...]Kind{Authorize, Capture, Refund}[r.IntN(3)], Keys: []int{r.IntN(Spends)}}
 		default:
 			ops[i] = randomOp(r)

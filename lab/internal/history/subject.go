@@ -27,10 +27,18 @@ const (
 	Lazy   Subject = "bolt with SyncEvery"    // a store with a journal that is synced at intervals
 	Joined Subject = "bolt.New"               // a store in a database of an application
 	Ledger Subject = "boltledger"             // a store with a journal, and a ledger in its file
+
+	SQLite       Subject = "sqlite"                         // a store in a database in WAL mode
+	Rollback     Subject = "sqlite with a rollback journal" // a store in a database in mode DELETE
+	SQLiteLedger Subject = "sqliteledger"                   // a store in WAL mode, and a ledger in its database
+	Unforced     Subject = "sqlite without syncs"           // a store in WAL mode, with Relaxed and synchronous OFF
 )
 
-// Subjects lists all subjects.
+// Subjects lists all sound subjects over bolt.
 var Subjects = [...]Subject{Bolt, Direct, Lazy, Joined, Ledger}
+
+// spends reports whether a subject has a ledger.
+func (s Subject) spends() bool { return s == Ledger || s == SQLiteLedger }
 
 // Segments lists sizes of a segment of the journal. A change of many buckets does not fit in the
 // smallest, and a history of some calls fills all but the largest.
@@ -70,6 +78,9 @@ func open(ctx context.Context, dir string, subject Subject, segment int64, clock
 }
 
 func (o *opened) open(ctx context.Context, dir string, subject Subject, clock func() time.Time) error {
+	if subject.OverSQLite() {
+		return o.openSQLite(ctx, dir, subject, clock)
+	}
 	options := &bolt.Options{Clock: clock, LockTimeout: -1, NoJournal: subject == Direct}
 	if subject == Lazy {
 		options.SyncEvery = time.Hour
