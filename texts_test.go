@@ -11,7 +11,7 @@ import (
 )
 
 // TestCodeOfTexts runs code as texts about leaky buckets print it beside brim, on the same
-// arrivals. docs/algorithms.md has the figures.
+// arrivals. docs/texts.md has the figures.
 func TestCodeOfTexts(t *testing.T) {
 	start := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	for _, c := range []struct {

@@ -38,14 +38,6 @@ func checkTimeout(turns *brim.Shaper, limit brim.Limit, client *http.Client, log
 	}
 }
 
-func fillAll(ctx context.Context, lim *brim.Limiter, perUser, perTenant, overall brim.Limit) ([]brim.State, error) {
-	states, err := lim.TryFillupAll(ctx,
-		brim.Fill{Bucket: perUser.For("user:7"), Amount: 1},
-		brim.Fill{Bucket: perTenant.For("tenant:42"), Amount: 1},
-		brim.Fill{Bucket: overall.For("all"), Amount: 1})
-	return states, err
-}
-
 func serve(lim *brim.Limiter, mux *http.ServeMux, addr string, logger *slog.Logger) error {
 	limited, err := httplimit.New(lim, httplimit.PerClient("site", brim.Over(100, time.Minute)), &httplimit.Options{
 		Clients: httplimit.Clients{TrustedProxies: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}}, // your load balancers
@@ -142,18 +134,6 @@ func TestGuideCheckTimeout(t *testing.T) {
 	checkTimeout(turns, brim.Smooth(5, 2*time.Second), &http.Client{Timeout: time.Second}, logger)
 	if !strings.Contains(out.String(), "a capacity of at most 5") {
 		t.Errorf("logged %q; want the largest capacity that works", &out)
-	}
-}
-
-func TestGuideFillAll(t *testing.T) {
-	lim, _ := inMemory(t)
-	once := brim.Limit{Capacity: 1, LeakRate: 0.5}
-	if states, err := fillAll(t.Context(), lim, tens, once, tens); err != nil || !states[0].Accepted {
-		t.Fatalf("%+v, %v; want accepted", states, err)
-	}
-	states, err := fillAll(t.Context(), lim, tens, once, tens)
-	if err != nil || states[0].Accepted || states[0].RetryAfter != 0 || states[1].RetryAfter != 2*time.Second {
-		t.Errorf("%+v, %v; want a refusal by the second bucket alone", states, err)
 	}
 }
 
