@@ -231,13 +231,7 @@ func TestBound(t *testing.T) {
 				warm := w.client()
 				s, err := newStore(warm, o)
 				must(t, err)
-				err = fill(t.Context(), s) // this opens a connection
-				for range 4 {              // the server lives, but a busy machine may take longer than CallTimeout
-					if err != nil {
-						err = fill(t.Context(), s)
-					}
-				}
-				must(t, err)
+				must(t, lives(func() error { return fill(t.Context(), s) })) // this opens a connection
 				wants := store.ErrUnavailable
 				if one.writes {
 					wants = store.ErrUnknownOutcome
@@ -342,7 +336,7 @@ func TestOutage(t *testing.T) {
 					client = server
 				}
 				s := open(t, client, &Options{CallTimeout: timeout, Prefix: "outage:", Replicas: c.replicas})
-				must(t, fill(t.Context(), s))
+				must(t, lives(func() error { return fill(t.Context(), s) }))
 				idles := func() int {
 					if c.replicas > 0 {
 						return int(server.PoolStats().PipelineStats.IdleConns)

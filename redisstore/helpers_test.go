@@ -14,14 +14,25 @@ import (
 // open returns a store that is closed at the end of t.
 func open(t testing.TB, client redis.UniversalClient, o *Options) *Store {
 	t.Helper()
-	s, err := New(client, o)
-	must(t, err)
+	var s *Store
+	must(t, lives(func() (err error) { s, err = New(client, o); return err }))
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil {
 			t.Error(err)
 		}
 	})
 	return s
+}
+
+// lives makes a call to a server that lives until it succeeds, five times at most: a busy machine may
+// take longer than CallTimeout.
+func lives(call func() error) (err error) {
+	for range 5 {
+		if err = call(); err == nil {
+			break
+		}
+	}
+	return err
 }
 
 // list returns the keys of the buckets with a prefix, in order.
