@@ -107,7 +107,11 @@ func fileOf(t *testing.T, o *bolt.Options) *subject {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &subject{store: s, disk: sizeOf(path), step: fileStep}
+	// A checkpoint holds the pages that it writes.
+	drain := func(ctx context.Context) error {
+		return s.Visit(ctx, "", func(store.Entry) bool { return false })
+	}
+	return &subject{store: s, disk: sizeOf(path), step: fileStep, drain: drain}
 }
 
 func sizeOf(path string) func(testing.TB) int64 {
