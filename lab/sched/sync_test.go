@@ -42,6 +42,7 @@ var syncSubject = &subject{
 	begin: func(p program) world {
 		return &syncWorld{
 			program: p, start: time.Now(), rand: rand.New(rand.NewPCG(p.pauses, 0)), answers: make([]syncAnswer, len(p.calls)),
+			closing: make(chan struct{}, 1),
 		}
 	},
 }
@@ -56,6 +57,7 @@ type syncWorld struct {
 	level   uint64 // of the file after a kill in the end
 	answers []syncAnswer
 	start   time.Time
+	closing chan struct{} // holds a value while a call of Close works
 
 	mu     sync.Mutex
 	rand   *rand.Rand
@@ -115,7 +117,10 @@ func (w *syncWorld) do(ctx context.Context, i int, c call) {
 	case "sync":
 		a.err = w.s.Sync(ctx)
 	case "close":
+		// Close waits for another one with a mutex. The time of the bubble would stand still meanwhile.
+		w.closing <- struct{}{}
 		a.err = w.s.Close()
+		<-w.closing
 	}
 	a.ended, a.last, _ = w.note()
 }
