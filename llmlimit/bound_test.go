@@ -332,6 +332,7 @@ func FuzzBound(f *testing.F) {
 // FuzzDialect: no path that a server may read as a call is free of charge.
 func FuzzDialect(f *testing.F) {
 	f.Add("POST", "/v1/chat/completions/../files")
+	f.Add("POST", "../files")
 	f.Add("GET", "/v1/models")
 	f.Fuzz(func(t *testing.T, method, path string) {
 		r, err := http.NewRequest(method, "http://example.com", nil)

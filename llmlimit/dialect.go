@@ -35,7 +35,7 @@ func dialectOf(r *http.Request) (d dialect, model string) {
 		return unknown, ""
 	}
 	p := strings.TrimSuffix(r.URL.Path, "/")
-	if path.Clean(p) != p || strings.ContainsAny(p, `;?#%\`) { // a server may read another path
+	if path.Clean("/"+p) != p || strings.ContainsAny(p, `;?#%\`) { // a server may read another path
 		return unknown, ""
 	}
 	dir, last := path.Split(p)

@@ -19,6 +19,7 @@ func FuzzFill(f *testing.F) {
 	f.Add(float64(1<<52), 0.0, float64(1<<53), 1e-12, 2.0, 0.0, uint8(0), 0.0, int64(3600_000_000), int64(1))
 	f.Add(float64(1<<51), 17.0, 0x1p50, 8e-12, 2.0, -91.0, uint8(2), 76.0, int64(3600_000_005), int64(1)) // ends within the rounding
 	f.Add(9.99, 0.0, 9.99, 0.7, 9.99, 0.0, uint8(1), 7.5, int64(-1<<40), int64(1<<40))
+	f.Add(9.99, 0.0, 9.99, 0.7, 9.99, 0.0, uint8(1), 22.5, int64(-1<<40), int64(1<<40)) // a ceiling above the capacity
 	f.Fuzz(func(t *testing.T, level, held, capacity, rate, amount, hold float64, mode uint8,
 		ceiling float64, elapsed, later int64,
 	) {
@@ -73,7 +74,10 @@ func checkFill(t *testing.T, r *Record, op Op, clock int64) {
 	if read.Level > before.Level {
 		t.Fatalf("level %v rose to %v without a fill", before.Level, read.Level)
 	}
-	n := op.Amount + op.Hold
+	n, rim := op.Amount+op.Hold, op.Capacity
+	if op.Ceiling != 0 {
+		rim = op.Ceiling
+	}
 	switch {
 	case st.Accepted != (st.RetryAfter == 0):
 		t.Fatalf("%+v: want a RetryAfter if and only if the call is not Accepted", st)
@@ -81,7 +85,7 @@ func checkFill(t *testing.T, r *Record, op Op, clock int64) {
 		t.Fatalf("a refusal changed the record:\n%s", differ.Fields(*r, before))
 	case st.Accepted && math.Abs(st.Level-max(0, read.Level+op.Amount)) > 2*ulp:
 		t.Fatalf("an accepted amount of %v changed the level from %v to %v", op.Amount, read.Level, st.Level)
-	case st.Accepted && op.Mode != Always && n != 0 && read.Level+read.Held+n > op.Capacity:
+	case st.Accepted && op.Mode != Always && n != 0 && read.Level+read.Held+n > rim:
 		t.Fatalf("amount %v and hold %v were accepted by %+v", op.Amount, op.Hold, read)
 	case op.Mode == Clamp && math.Abs(read.Level+op.Amount-st.Level-st.Spilled) > 2*ulp:
 		t.Fatalf("a Fillup of %v into level %v left %v and spilled %v", op.Amount, read.Level, st.Level, st.Spilled)

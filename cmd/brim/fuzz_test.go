@@ -2,7 +2,9 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"math"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -88,29 +90,44 @@ func FuzzFraction(f *testing.F) {
 // FuzzQuoteArg compares quoteArg with the splitting of a shell: the words of the command that size
 // prints are its arguments.
 func FuzzQuoteArg(f *testing.F) {
-	for _, s := range []string{"access.log", "", "a b", "it's", "'", "$(x)", "-", "\\"} {
+	for _, s := range []string{"access.log", "", "a b", "it's", "'", "$(x)", "-", "\\", "\xd6", "it's\n\"\\\u2028'"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		var word strings.Builder
-		quoted, escaped := false, false
-		for _, b := range []byte(quoteArg(s)) { // sh: quotes toggle, a backslash outside of them escapes
-			switch {
-			case escaped:
-				word.WriteByte(b)
-				escaped = false
-			case b == '\'':
-				quoted = !quoted
-			case !quoted && b == '\\':
-				escaped = true
-			case !quoted && strings.IndexByte(" \t\n$`\"*?[;&|<>()#~!{}", b) >= 0:
-				t.Fatalf("%q is written %s: %q is special to a shell", s, quoteArg(s), b)
-			default:
-				word.WriteByte(b)
-			}
-		}
-		if quoted || escaped || word.String() != s {
-			t.Errorf("%q is written %s, which a shell reads as %q", s, quoteArg(s), word.String())
+		if word, err := shellWord(quoteArg(s)); err != nil || word != s {
+			t.Errorf("%q is written %s, which a shell reads as %q, %v", s, quoteArg(s), word, err)
 		}
 	})
+}
+
+// shellWord returns the word that a shell reads.
+func shellWord(text string) (string, error) {
+	if escapes, ok := strings.CutPrefix(text, "$'"); ok { // those of Go, up to the next quote
+		escapes, ok = strings.CutSuffix(escapes, "'")
+		if !ok || strings.Contains(strings.NewReplacer(`\\`, "", `\'`, "").Replace(escapes), "'") {
+			return "", errors.New("a quote too few or too many")
+		}
+		return strconv.Unquote(`"` + strings.NewReplacer(`\\`, `\\`, `\'`, "'", `"`, `\"`).Replace(escapes) + `"`)
+	}
+	var word strings.Builder
+	quoted, escaped := false, false
+	for _, b := range []byte(text) { // quotes toggle, a backslash outside of them escapes
+		switch {
+		case escaped:
+			word.WriteByte(b)
+			escaped = false
+		case b == '\'':
+			quoted = !quoted
+		case !quoted && b == '\\':
+			escaped = true
+		case !quoted && strings.IndexByte(" \t\n$`\"*?[;&|<>()#~!{}", b) >= 0:
+			return "", fmt.Errorf("%q is special to a shell", b)
+		default:
+			word.WriteByte(b)
+		}
+	}
+	if quoted || escaped {
+		return "", errors.New("the word does not end")
+	}
+	return word.String(), nil
 }
