@@ -34,6 +34,8 @@ type subject struct {
 	// leases is set if the store must accept some calls from memory, and refuses if it must refuse
 	// some from memory.
 	leases, refuses bool
+	// expired returns the number of buckets that the server has removed by itself. It may be nil.
+	expired func(testing.TB) int64
 	// connections returns the number of connections to a server. It may be nil.
 	connections func() int
 	// recent is set if the subject keeps all calls of the last seconds. A machine that has more time
@@ -149,21 +151,23 @@ func inRedis(t *testing.T, _ *work) *subject {
 	if err != nil {
 		t.Fatal(err)
 	}
+	info := func(t testing.TB, section, name string) int64 {
+		all, err := client.InfoMap(t.Context(), section).Result()
+		if err != nil {
+			t.Fatal(err)
+		}
+		n, err := strconv.ParseInt(all[section][name], 10, 64)
+		if err != nil {
+			t.Fatalf("%s of the server: %v", name, err)
+		}
+		return n
+	}
 	return &subject{
 		store:       s,
 		step:        memoryStep,
 		connections: func() int { return int(client.PoolStats().TotalConns) },
-		disk: func(t testing.TB) int64 {
-			memory, err := client.InfoMap(t.Context(), "memory").Result()
-			if err != nil {
-				t.Fatal(err)
-			}
-			n, err := strconv.ParseInt(memory["Memory"]["used_memory"], 10, 64)
-			if err != nil {
-				t.Fatal(err)
-			}
-			return n
-		},
+		disk:        func(t testing.TB) int64 { return info(t, "Memory", "used_memory") },
+		expired:     func(t testing.TB) int64 { return info(t, "Stats", "expired_keys") },
 	}
 }
 
