@@ -83,8 +83,8 @@ type Usage struct {
 	Limit  Money `json:"limit"` // the amount of the rule, or the account's own limit
 	Used   Money `json:"used"`  // without held money
 	Held   Money `json:"held"`  // by open holds, as far as the rule counts them
-	// Remaining is Limit less Used and Held. It may be negative after Record, a
-	// forced capture or a lowered limit.
+	// Remaining is Limit less Used and Held, or the smallest int64 if that is below it. It may be
+	// negative after Record, a forced capture or a lowered limit.
 	Remaining Money `json:"remaining"`
 	// GrowsAt is the time at which Remaining grows if nobody spends, or the zero
 	// time if waiting does not help.

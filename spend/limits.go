@@ -52,7 +52,7 @@ type RuleLimit struct {
 //
 // The limit of a [Leaky] rule is its capacity, and the bucket drains in the period of the rule as
 // before; under a limit of 0 it leaks as by the amount of the budget. Under a limit of 0 no money
-// passes; an Authorize of 0 passes all rules but [PerTransaction].
+// passes.
 //
 // A limit that the budget does not allow, or of a rule that it lacks, is [ErrBudget]. A budget
 // whose amounts shrink later bounds the accounts' own limits from then on. Retries and other errors

@@ -228,6 +228,10 @@ func (r Rule) Per(tag string) Rule {
 // loses CountsCredits, only later credits are affected. A rule that is new to an account counts no
 // earlier credit either. A rule is new if its window or a filter has changed, or if the account has
 // dropped it: at a decision by a revision without the rule; see [Budgets.SetPlan] for plans.
+//
+// A credit may pay for no more than the rule has used, so a refund lowers the used sum to zero at
+// most. If a clock was set back, an account may still hold a spend that has expired, and spent its
+// money, in another account of it. A refund meanwhile makes no room for that spend in this rule.
 func (r Rule) CountsCredits() Rule {
 	r.spec.Credits = true
 	return r
