@@ -3,6 +3,7 @@ package memory
 import (
 	"hash/maphash"
 	"math/rand/v2"
+	"reflect"
 	"strings"
 	"testing"
 	"unsafe"
@@ -114,12 +115,17 @@ func testRecord(r *rand.Rand, step int) store.Record {
 	return rec
 }
 
+// lookup loads into a record of which each field has a value: table.each uses one for all slots.
 func lookup(t *table, key string) (r store.Record, found bool) {
-	if s := t.find(t.hash([]byte(key)), key); s != nil {
-		t.load(s, &r)
-		return r, true
+	s := t.find(t.hash([]byte(key)), key)
+	if s == nil {
+		return r, false
 	}
-	return r, false
+	for _, field := range differ.Leaves(&r) {
+		field.Set(reflect.ValueOf(-7).Convert(field.Type()))
+	}
+	t.load(s, &r)
+	return r, true
 }
 
 // same checks that the table contains the records of the model, and finds each by its key.

@@ -35,6 +35,13 @@ func TestDamagedRow(t *testing.T) {
 	pool := pgtest.Pool(t)
 	schema := migrated(t)
 	s := over(t, pool, postgres.Options{Schema: schema, PruneEvery: -1})
+	// A statement reads pre only where it has set it.
+	for _, column := range scalar[[]string](t, pool, `SELECT array_agg(attname::text) FROM pg_attribute
+		WHERE attrelid = '`+table(t, schema)+`'::regclass AND attnum > 0 AND NOT attisdropped AND attname NOT IN ('key', 'pre')`) {
+		if !slices.ContainsFunc(damages, func(damage string) bool { return strings.HasPrefix(damage, column+" = ") }) {
+			t.Errorf("no damage of the column %s is tried", column)
+		}
+	}
 	for _, damage := range damages {
 		t.Run(damage, func(t *testing.T) { damagedRow(t, pool, table(t, schema), s, damage) })
 	}

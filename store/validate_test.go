@@ -3,10 +3,13 @@ package store
 import (
 	"errors"
 	"math"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
 	"unicode/utf8"
+
+	"github.com/brimgo/brim/internal/differ"
 )
 
 // checkKey compares the validator, which tests eight bytes at a time, with the plain rule.
@@ -255,6 +258,33 @@ func TestTxnValidate(t *testing.T) {
 		if err := c.txn.Validate(); !errors.Is(err, c.want) {
 			t.Errorf("%s: %v, want %v", c.name, err, c.want)
 		}
+	}
+}
+
+// TestRecordRanges: the lowest and the highest value of each field's type are out of its range.
+func TestRecordRanges(t *testing.T) {
+	r := Record{Level: 1, Held: 1, Time: noon, Limit: Limit{Capacity: 10, LeakRate: 1}, BlockedUntil: noon}
+	if err := r.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	for name, field := range differ.Leaves(&r) {
+		before := reflect.ValueOf(field.Interface())
+		var extremes []any
+		switch field.Kind() {
+		case reflect.Float64:
+			extremes = []any{-math.MaxFloat64, math.MaxFloat64}
+		case reflect.Int64:
+			extremes = []any{int64(math.MinInt64), int64(math.MaxInt64)}
+		default:
+			t.Errorf("this test knows no values of the type of %s, %v", name, field.Type())
+		}
+		for _, x := range extremes {
+			field.Set(reflect.ValueOf(x))
+			if err := r.Validate(); !errors.Is(err, ErrCorrupt) {
+				t.Errorf("%s %v: %v; want ErrCorrupt", name, x, err)
+			}
+		}
+		field.Set(before)
 	}
 }
 

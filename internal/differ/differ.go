@@ -4,6 +4,7 @@ package differ
 
 import (
 	"fmt"
+	"iter"
 	"reflect"
 	"strings"
 	"time"
@@ -19,6 +20,25 @@ func Fields(got, want any) string {
 	d := differences{seen: make(map[pair]bool)}
 	d.compare("", reflect.ValueOf(got), reflect.ValueOf(want))
 	return strings.Join(d.lines, "\n")
+}
+
+// Leaves goes through the exported fields of the structure that v points to, and of the structures in
+// it, by the name and a value that can be set.
+func Leaves(v any) iter.Seq2[string, reflect.Value] {
+	return func(yield func(string, reflect.Value) bool) { leaves(reflect.ValueOf(v).Elem(), yield) }
+}
+
+func leaves(v reflect.Value, yield func(string, reflect.Value) bool) bool {
+	for i := range v.NumField() {
+		if f := v.Field(i); f.Kind() == reflect.Struct {
+			if !leaves(f, yield) {
+				return false
+			}
+		} else if f.CanSet() && !yield(v.Type().Field(i).Name, f) {
+			return false
+		}
+	}
+	return true
 }
 
 type differences struct {
