@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 
@@ -333,6 +334,7 @@ func FuzzBound(f *testing.F) {
 func FuzzDialect(f *testing.F) {
 	f.Add("POST", "/v1/chat/completions/../files")
 	f.Add("POST", "../files")
+	f.Add("POST", "/0../files")
 	f.Add("GET", "/v1/models")
 	f.Fuzz(func(t *testing.T, method, path string) {
 		r, err := http.NewRequest(method, "http://example.com", nil)
@@ -341,7 +343,7 @@ func FuzzDialect(f *testing.F) {
 		}
 		r.URL.Path = path
 		d, _ := dialectOf(r)
-		if d == free && method == http.MethodPost && (strings.Contains(path, "..") || strings.HasSuffix(path, "completions")) {
+		if d == free && method == http.MethodPost && (slices.Contains(strings.Split(path, "/"), "..") || strings.HasSuffix(path, "completions")) {
 			t.Errorf("POST %q is free", path)
 		}
 	})
