@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/brimgo/brim/internal/sqliterun"
 	"github.com/brimgo/brim/store"
@@ -22,10 +23,9 @@ var drivers = []string{"sqlite", "sqlite3"}
 // few to read, and opening one takes longer than a decision.
 const maxIdle = 8
 
-// busyTimeout is how long, in milliseconds, a statement of the application waits for the lock of
-// another connection. modernc's driver would not wait at all. Each driver ignores the parameters of
-// the others.
-const busyTimeout = "?_pragma=busy_timeout(5000)&_busy_timeout=5000"
+// busyTimeout is how long a statement of the application waits for the lock of another connection.
+// modernc's driver would not wait at all.
+const busyTimeout = 5 * time.Second
 
 // Database opens the database of a place of kind [SQLite] with a driver that the program has
 // registered. It creates the file if there is none, and sets the WAL mode in a database that is empty,
@@ -47,33 +47,43 @@ func (p Place) Database(ctx context.Context, maxConns int) (db *sql.DB, empty bo
 	if path = filepath.ToSlash(path); !strings.HasPrefix(path, "/") { // a drive
 		path = "/" + path
 	}
-	if db, err = sql.Open(drivers[i], "file:"+(&url.URL{Path: path}).EscapedPath()+busyTimeout); err == nil {
-		db.SetMaxOpenConns(maxConns)
-		db.SetMaxIdleConns(maxIdle)
-		if empty, err = begin(ctx, db); err != nil {
-			err = errors.Join(err, db.Close())
-		}
-	}
-	if explained := sqliterun.Explain(err); errors.Is(explained, store.ErrUnavailable) {
-		return nil, false, explained
-	}
+	// Each driver ignores the parameters of the others.
+	wait := fmt.Sprintf("?_pragma=busy_timeout(%d)&_busy_timeout=%[1]d", busyTimeout.Milliseconds())
+	db, err = sql.Open(drivers[i], "file:"+(&url.URL{Path: path}).EscapedPath()+wait)
 	if err != nil {
 		return nil, false, fmt.Errorf("%w: %w", store.ErrMisconfigured, err)
 	}
-	return db, empty, nil
+	db.SetMaxOpenConns(maxConns)
+	db.SetMaxIdleConns(maxIdle)
+	if empty, err = begin(ctx, db); err == nil {
+		return db, empty, nil
+	}
+	if explained := sqliterun.Explain(err); errors.Is(explained, store.ErrUnavailable) {
+		err = explained
+	} else {
+		err = fmt.Errorf("%w: %w", store.ErrMisconfigured, err)
+	}
+	return nil, false, errors.Join(err, db.Close())
 }
 
-// begin sets the WAL mode in an empty database. Several processes may begin at once.
+// begin sets the WAL mode in an empty database. Several processes may begin at once. Of two that
+// read and then want to write, SQLite refuses one at once, whatever its busy timeout.
 func begin(ctx context.Context, db *sql.DB) (empty bool, err error) {
 	conn, err := db.Conn(ctx)
 	if err != nil {
 		return false, err
 	}
 	defer func() { _ = conn.Close() }()
-	var pages int
-	if err := conn.QueryRowContext(ctx, "PRAGMA page_count").Scan(&pages); err != nil || pages > 0 {
-		return false, err
-	}
-	_, err = conn.ExecContext(ctx, "PRAGMA journal_mode = WAL")
-	return true, err
+	until := time.Now().Add(busyTimeout)
+	err = sqliterun.Retry(ctx, func() error {
+		var pages int
+		if err := conn.QueryRowContext(ctx, "PRAGMA page_count").Scan(&pages); err != nil || pages > 0 {
+			empty = false
+			return err
+		}
+		empty = true
+		_, err := conn.ExecContext(ctx, "PRAGMA journal_mode = WAL")
+		return err
+	}, func(int, error) bool { return time.Now().Before(until) })
+	return empty, err
 }

@@ -98,16 +98,23 @@ func (t *Tx) begin(ctx context.Context) (err error) {
 	})
 }
 
-// retry repeats fn while another connection has the lock that it needs, until ctx ends. The pauses
-// are short and random, so that no process gets the lock more often than another.
 func (r *Runner) retry(ctx context.Context, fn func() error) error {
-	for attempt, pause := 1, 200*time.Microsecond; ; attempt, pause = attempt+1, min(2*pause, 4*time.Millisecond) {
-		err := fn()
-		if !busy(err) || ResultCode(err) == codeBusySnapshot || ctx.Err() != nil {
-			return err
-		}
+	return Retry(ctx, fn, func(attempt int, err error) bool {
 		if r.Trace.Retry != nil {
 			r.Trace.Retry(store.Retry{Backend: r.backend, Attempt: attempt, Err: err})
+		}
+		return true
+	})
+}
+
+// Retry repeats fn while another connection has the lock that it needs, until ctx ends or again, which
+// gets the error of each attempt, is false. The pauses are short and random, so that no process gets
+// the lock more often than another.
+func Retry(ctx context.Context, fn func() error, again func(attempt int, err error) bool) error {
+	for attempt, pause := 1, 200*time.Microsecond; ; attempt, pause = attempt+1, min(2*pause, 4*time.Millisecond) {
+		err := fn()
+		if !busy(err) || ResultCode(err) == codeBusySnapshot || ctx.Err() != nil || !again(attempt, err) {
+			return err
 		}
 		select {
 		case <-ctx.Done():

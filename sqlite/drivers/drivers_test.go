@@ -110,6 +110,7 @@ func TestDriver(t *testing.T) {
 		{"waits", waits},
 		{"a snapshot", snapshot},
 		{"check", checks},
+		{"a first open", firstOpen},
 		{"memory", inMemory},
 		{"damage", damage},
 		{"backup", backup},

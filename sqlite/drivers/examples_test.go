@@ -13,8 +13,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-
-	_ "github.com/brimgo/brim/stores" // this module has all modules that the examples need
 )
 
 // build builds an example with the import of a driver, as a user of SQLite has it.

@@ -2,6 +2,7 @@ package drivers
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -10,9 +11,11 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/brimgo/brim/sqlite"
 	"github.com/brimgo/brim/store"
+	"github.com/brimgo/brim/stores"
 )
 
 // scan reads a number from the output of a process.
@@ -70,6 +73,28 @@ func checks(t *testing.T, d Driver) {
 			t.Errorf("without the table: %v, %v", got, err)
 		}
 	}
+}
+
+// firstOpen opens a new database while another connection has its write lock. SQLite does not wait
+// where a connection that reads wants to write.
+func firstOpen(t *testing.T, d Driver) {
+	path := filepath.Join(t.TempDir(), "app.db")
+	db, err := sql.Open(d.Name, "file:"+filepath.ToSlash(path))
+	must(t, err)
+	defer func() { _ = db.Close() }()
+	conn, err := db.Conn(t.Context())
+	must(t, err)
+	_, err = conn.ExecContext(t.Context(), "BEGIN IMMEDIATE")
+	must(t, err)
+	ended := make(chan error)
+	time.AfterFunc(50*time.Millisecond, func() {
+		_, err := conn.ExecContext(context.Background(), "ROLLBACK")
+		ended <- errors.Join(err, conn.Close())
+	})
+	s, err := stores.Open(t.Context(), "sqlite:"+path, nil)
+	must(t, errors.Join(err, <-ended))
+	_, err = s.Fill(t.Context(), fill("a"))
+	must(t, errors.Join(err, s.Close()))
 }
 
 // inMemory refuses a database in memory of which each connection has its own.
