@@ -13,8 +13,8 @@ import (
 
 var update = flag.Bool("update", false, "write the files of testdata anew")
 
-// TestFirstFormat opens files of the first version: one that was closed, and one with the journal of a
-// program that was killed. Users have such files, so their formats can never change.
+// TestFirstFormat opens files of the first version: one that was closed, and one with the journal
+// of a program that was killed. Users have such files, so their formats can never change.
 func TestFirstFormat(t *testing.T) {
 	for sample, suffixes := range map[string][]string{
 		"testdata/format1.db": {""}, "testdata/killed1.db": {"", kv.LogSuffix},

@@ -22,8 +22,8 @@ func Fields(got, want any) string {
 	return strings.Join(d.lines, "\n")
 }
 
-// Leaves goes through the exported fields of the structure that v points to, and of the structures in
-// it, by the name and a value that can be set.
+// Leaves goes through the exported fields of the structure that v points to, and of the structures
+// in it, by the name and a value that can be set.
 func Leaves(v any) iter.Seq2[string, reflect.Value] {
 	return func(yield func(string, reflect.Value) bool) { leaves(reflect.ValueOf(v).Elem(), yield) }
 }

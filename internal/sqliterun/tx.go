@@ -107,9 +107,9 @@ func (r *Runner) retry(ctx context.Context, fn func() error) error {
 	})
 }
 
-// Retry repeats fn while another connection has the lock that it needs, until ctx ends or again, which
-// gets the error of each attempt, is false. The pauses are short and random, so that no process gets
-// the lock more often than another.
+// Retry repeats fn while another connection has the lock that it needs, until ctx ends or again,
+// which gets the error of each attempt, is false. The pauses are short and random, so that no
+// process gets the lock more often than another.
 func Retry(ctx context.Context, fn func() error, again func(attempt int, err error) bool) error {
 	for attempt, pause := 1, 200*time.Microsecond; ; attempt, pause = attempt+1, min(2*pause, 4*time.Millisecond) {
 		err := fn()
