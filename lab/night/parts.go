@@ -88,7 +88,8 @@ func (p part) args(count int) []string {
 	}
 	args := []string{"-C", dir, "test", "-count=1", "-v", "-timeout=4h", "-tags=" + p.tags, "-run"}
 	if p.fuzz {
-		return append(args, "^$", "-fuzz", p.run, fmt.Sprintf("-fuzztime=%dm", count), p.pkg)
+		// By default an input that is new may be made smaller for a minute, which is the time of the slice.
+		return append(args, "^$", "-fuzz", p.run, fmt.Sprintf("-fuzztime=%dm", count), "-fuzzminimizetime=100x", p.pkg)
 	}
 	return append(args, p.run, p.pkg)
 }
