@@ -297,8 +297,8 @@ var (
 var ErrOverLimit = errors.New("over the limit")
 
 // OverLimitError is the error of [Limiter.Do], [Limiter.Wait], [Shaper.Do] and [Shaper.Wait] if the
-// amount did not fit, or would fit too late. Nothing went into the bucket, and the function of Do did
-// not run.
+// amount did not fit, or would fit too late. Nothing went into the bucket, and the function of Do
+// did not run.
 type OverLimitError struct {
 	State // the refusal; RetryAfter is the wait until the amount fits, or [Never]
 }

@@ -65,8 +65,8 @@ func ExampleShaper_Wait_queue() {
 	// sent to bob
 }
 
-// sendFair sends a letter of a customer: at most 3 at once and one an hour for each customer, and all
-// of them one every 20 milliseconds, as the post office takes them.
+// sendFair sends a letter of a customer: at most 3 at once and one an hour for each customer, and
+// all of them one every 20 milliseconds, as the post office takes them.
 func sendFair(ctx context.Context, lim *brim.Limiter, turns *brim.Shaper, customer string, send func() error) error {
 	return lim.Do(ctx, brim.Limit{Capacity: 3, LeakRate: 1.0 / 3600}.For("letters:"+customer), 1, func(ctx context.Context) error {
 		return turns.Do(ctx, brim.Smooth(50, time.Second).For("post office"), 1, func(context.Context) error { return send() })
@@ -173,6 +173,6 @@ func ExampleShaper_CheckTimeout() {
 	fmt.Println(turns.CheckTimeout(brim.Smooth(5, 10*time.Second), 2*time.Second))
 	fmt.Println(turns.CheckTimeout(brim.Smooth(5, time.Second), 2*time.Second))
 	// Output:
-	// brim: invalid limit: the queue is up to 10s long and its callers give up after 2s; use a capacity of at most 10, or a MaxWait of at most the timeout
-	// <nil>
+	// brim: invalid limit: the queue is up to 10s long and its callers give up after 2s; use a
+	// capacity of at most 10, or a MaxWait of at most the timeout <nil>
 }

@@ -38,8 +38,8 @@ type Options struct {
 	// "@". The characters before a key count towards its 512 bytes.
 	Prefix string
 
-	// MaxWait is the longest wait of [Limiter.Wait], whatever the context's deadline. An amount that
-	// would wait longer is refused. 0 means an hour.
+	// MaxWait is the longest wait of [Limiter.Wait], whatever the context's deadline. An amount
+	// that would wait longer is refused. 0 means an hour.
 	MaxWait time.Duration
 
 	// AsStored puts Prefix before every key as it is, and nothing else, so that keys without a
@@ -48,10 +48,10 @@ type Options struct {
 	AsStored bool
 
 	// Shadow tries limits without enforcing them. If it is set, TryFillup, TryFillupAll, TakeUpTo,
-	// AbleToAccept, Do and Wait accept every amount at once, and TakeUpTo the most. The store decides and changes its
-	// buckets as if the limits were enforced: an amount that does not fit stays outside, and a
-	// penalty blocks the bucket. The State keeps the RetryAfter of the refusal; no other State that
-	// is accepted has one.
+	// AbleToAccept, Do and Wait accept every amount at once, and TakeUpTo the most. The store
+	// decides and changes its buckets as if the limits were enforced: an amount that does not fit
+	// stays outside, and a penalty blocks the bucket. The State keeps the RetryAfter of the
+	// refusal; no other State that is accepted has one.
 	//
 	// Shadow is called for each fill whose bucket has no room for it, with an [*OverLimitError],
 	// and for each fill that the store failed to decide, with the store's error. After a failure,
@@ -209,15 +209,15 @@ func (l *Limiter) Release(ctx context.Context, b Bucket, n float64) (st State, e
 }
 
 // TakeUpTo puts the largest whole number of units from least to most into b that fits, and none if
-// least does not fit. State.Taken is the number; it is 0 after a refusal, and RetryAfter is then the
-// wait until least would fit. The decision is atomic, as that of TryFillup. Use it for work that can
-// be done in part: as many rows of a batch as the limit has room for. Units that are not whole, such
-// as dollars, are counted in smaller ones, such as cents.
+// least does not fit. State.Taken is the number; it is 0 after a refusal, and RetryAfter is then
+// the wait until least would fit. The decision is atomic, as that of TryFillup. Use it for work
+// that can be done in part: as many rows of a batch as the limit has room for. Units that are not
+// whole, such as dollars, are counted in smaller ones, such as cents.
 //
 // Both numbers are whole, and least is from 1 to most; otherwise the error is [ErrInvalidAmount].
 //
-// If the error is [ErrUnknownOutcome], up to most units may have gone in. After any other error none
-// did.
+// If the error is [ErrUnknownOutcome], up to most units may have gone in. After any other error
+// none did.
 func (l *Limiter) TakeUpTo(ctx context.Context, b Bucket, least, most float64) (st State, err error) {
 	err = l.fill(ctx, &st, &store.Op{Bucket: b, Amount: most, Least: least, Mode: store.UpTo}, least)
 	return st, err
@@ -403,9 +403,10 @@ func (l *Limiter) Unblock(ctx context.Context, key string) (st State, err error)
 	return st, err
 }
 
-// Wrap returns a Limiter with the same prefix, penalty and shadow over the store that wrap returns for
-// the Limiter's own, for instance a local.Fallback for the handlers that may fail open, or a Store of
-// package observe. Both Limiters have the same buckets. An error of wrap is returned as it is.
+// Wrap returns a Limiter with the same prefix, penalty and shadow over the store that wrap returns
+// for the Limiter's own, for instance a local.Fallback for the handlers that may fail open, or a
+// Store of package observe. Both Limiters have the same buckets. An error of wrap is returned as it
+// is.
 func (l *Limiter) Wrap(wrap func(store.Store) (store.Store, error)) (*Limiter, error) {
 	s, err := wrap(l.kept())
 	if err != nil {
@@ -424,9 +425,9 @@ func (l *Limiter) Wrap(wrap func(store.Store) (store.Store, error)) (*Limiter, e
 // The block is stored with the bucket, so all processes respect the block, and it lasts as long
 // as the stored bucket does. An overflow while it lasts writes nothing and does not prolong it: a
 // caller who keeps trying gets in when it ends. State.BlockedUntil is the end of the block,
-// RetryAfter includes it, and [Limiter.Unblock] or [Limiter.Reset] lifts it. A Limiter without a penalty sets
-// no block, but respects the blocks that it finds. A block leaves the turns of callers that are in
-// [Limiter.Wait] as they are; later callers wait until it ends.
+// RetryAfter includes it, and [Limiter.Unblock] or [Limiter.Reset] lifts it. A Limiter without a
+// penalty sets no block, but respects the blocks that it finds. A block leaves the turns of callers
+// that are in [Limiter.Wait] as they are; later callers wait until it ends.
 //
 // Over a store that is part of a transaction, such as that of With in package postgres, the block
 // is part of the transaction, too: a rollback loses the block. To keep it, charge before the

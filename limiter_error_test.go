@@ -150,8 +150,8 @@ func TestDoStoreFailure(t *testing.T) {
 	}
 }
 
-// TestInvalid: package store tests each way to be out of range. Here, each method refuses before any
-// I/O, and tells no key.
+// TestInvalid: package store tests each way to be out of range. Here, each method refuses before
+// any I/O, and tells no key.
 func TestInvalid(t *testing.T) {
 	limit := func(capacity, rate float64) brim.Bucket {
 		return brim.Limit{Capacity: capacity, LeakRate: rate}.For("secret-key")

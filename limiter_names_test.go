@@ -65,8 +65,9 @@ func drawOwners(t *rapid.T) (a, b owner) {
 // hashOfNUL takes the place of the key that is a single NUL.
 const hashOfNUL = "6e340b9cffb37a989ca544e6bb780a2c78901d3fb33738768511a30617afa01d"
 
-// TestNamesNeverMeet fills the buckets of two owners in one store. They have one bucket if the owners
-// are the same, and two otherwise; and each Limiter lists, reads and resets its own bucket alone.
+// TestNamesNeverMeet fills the buckets of two owners in one store. They have one bucket if the
+// owners are the same, and two otherwise; and each Limiter lists, reads and resets its own bucket
+// alone.
 func TestNamesNeverMeet(t *testing.T) {
 	if got := caller.Key("", "\x00"); got != ":hash:"+hashOfNUL {
 		t.Fatalf("NUL becomes %s", got)

@@ -11,8 +11,8 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// TestPenalty has each method meet a bucket with room for 2 units. The conformance suite has the rules
-// of a block.
+// TestPenalty has each method meet a bucket with room for 2 units. The conformance suite has the
+// rules of a block.
 func TestPenalty(t *testing.T) {
 	ctx, b := t.Context(), tens.For("k")
 	for _, c := range []struct {
@@ -182,7 +182,8 @@ func TestBlock(t *testing.T) {
 	}
 }
 
-// TestWrap puts a store of memory before a store that fails: the Limiter keeps its prefix and penalty.
+// TestWrap puts a store of memory before a store that fails: the Limiter keeps its prefix and
+// penalty.
 func TestWrap(t *testing.T) {
 	errWrap := errors.New("no")
 	lim := brim.New(&broken{err: brim.ErrUnavailable}, &brim.Options{Prefix: "app:"}).WithPenalty(time.Minute)

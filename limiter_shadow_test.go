@@ -166,8 +166,8 @@ func TestShadowErrors(t *testing.T) {
 	}
 }
 
-// TestShadowOthers sees that the methods which refuse nothing are as without Shadow, and that a hold
-// and a turn answer that they cannot pass.
+// TestShadowOthers sees that the methods which refuse nothing are as without Shadow, and that a
+// hold and a turn answer that they cannot pass.
 func TestShadowOthers(t *testing.T) {
 	var got reports
 	l, s, _ := open(t, &brim.Options{Shadow: got.add})

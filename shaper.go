@@ -19,17 +19,17 @@ import (
 //
 // An amount has its turn when all units that were in the bucket before it have leaked. In an
 // empty bucket the turn comes at once. Otherwise it comes n/rate after the previous turn, where
-// n is the amount of that turn. ShaperOptions.Burst lets so many units go ahead without a pause. If the amount does not fit into the bucket, or if its turn
-// would come later than MaxWait or the context's deadline allows, it is refused at once and
-// nothing goes in. Most programs need only [Shaper.Wait]. [Shaper.Reserve] returns the time of
-// the turn without waiting.
+// n is the amount of that turn. ShaperOptions.Burst lets so many units go ahead without a pause. If
+// the amount does not fit into the bucket, or if its turn would come later than MaxWait or the
+// context's deadline allows, it is refused at once and nothing goes in. Most programs need only
+// [Shaper.Wait]. [Shaper.Reserve] returns the time of the turn without waiting.
 //
 // Use a bucket either as a queue or as a meter. Units that [Limiter.TryFillup] puts in go ahead
 // at once and delay later turns. If Drain or Release takes units out, a newcomer may get a turn
 // before callers that still wait. Held units take up room that no wait frees.
 //
-// A Limiter with Options.Shadow lets everything pass, so there are no turns: Reserve and Wait return
-// an error that matches [errors.ErrUnsupported].
+// A Limiter with Options.Shadow lets everything pass, so there are no turns: Reserve and Wait
+// return an error that matches [errors.ErrUnsupported].
 //
 // A Shaper has no state of its own and may be used by any number of goroutines at once.
 type Shaper struct {
@@ -170,8 +170,8 @@ func (r *Reservation) wait(ctx context.Context) (State, error) {
 }
 
 // Do waits for the turn of n units in b, then calls f and returns the error of f. If [Shaper.Wait]
-// fails, because the turn would come too late for instance, Do does not call f and returns the error
-// of Wait.
+// fails, because the turn would come too late for instance, Do does not call f and returns the
+// error of Wait.
 func (s *Shaper) Do(ctx context.Context, b Bucket, n float64, f func(context.Context) error) error {
 	if _, err := s.Wait(ctx, b, n); err != nil {
 		return err

@@ -11,8 +11,9 @@ import (
 )
 
 // TestTurns lets 20 callers arrive, 25 ms apart, at a queue that releases 5 units per second and
-// keeps none longer than 2 seconds. Two Shapers over one store, which know nothing of each other, give
-// the turns. The queue has ten places. The leak meanwhile makes room for the 11th caller and the 17th.
+// keeps none longer than 2 seconds. Two Shapers over one store, which know nothing of each other,
+// give the turns. The queue has ten places. The leak meanwhile makes room for the 11th caller and
+// the 17th.
 func TestTurns(t *testing.T) {
 	const period, longest, apart = 200 * time.Millisecond, 2 * time.Second, 25 * time.Millisecond
 	onEachBackend(t, func(t *testing.T, s store.Store, clock *brimtest.Clock) {

@@ -55,16 +55,16 @@ type Slot struct {
 //
 // If every place that it looked at was taken, the error is an [*OverLimitError]. Its RetryAfter is
 // the time until the first of them is free if nobody renews or releases. At most so many slots are
-// taken at any moment of the store's clock, however many processes share the key. A clock that steps
-// forward ends slots early. All callers pass the same TTL for a key. If most grows, the new places
-// are there at once; if it shrinks, the holders of the others may stay.
+// taken at any moment of the store's clock, however many processes share the key. A clock that
+// steps forward ends slots early. All callers pass the same TTL for a key. If most grows, the new
+// places are there at once; if it shrinks, the holders of the others may stay.
 //
 // A place is a bucket that drains in the TTL, apart from the buckets of all keys. The first look is
 // at a random place. If that is taken, the second is at 64 others, or at all others if there are
 // fewer. So a refusal costs two calls of the store, and one more for each place that somebody else
-// takes between the two. Up to 65 places, a refusal means that all were taken. Above that, 65 random
-// places were: if a share f of all is taken, Acquire refuses a share f^65 of the calls although there
-// is room. That is 4 % at f = 0.95, 0.1 % at 0.9 and 1 in 2 million at 0.8.
+// takes between the two. Up to 65 places, a refusal means that all were taken. Above that, 65
+// random places were: if a share f of all is taken, Acquire refuses a share f^65 of the calls
+// although there is room. That is 4 % at f = 0.95, 0.1 % at 0.9 and 1 in 2 million at 0.8.
 //
 // Most is from 1 to 10,000, and the TTL from a millisecond to a year; else the error is
 // [ErrInvalidLimit]. With Options.Shadow the error is [errors.ErrUnsupported]. If it is

@@ -133,7 +133,8 @@ func TestSlot(t *testing.T) {
 	})
 }
 
-// TestAcquire: the refusal tells when a place is free, and keys and prefixes have places of their own.
+// TestAcquire: the refusal tells when a place is free, and keys and prefixes have places of their
+// own.
 func TestAcquire(t *testing.T) {
 	lim, s, clock := open(t, nil)
 	for range 3 {
@@ -265,8 +266,8 @@ func TestAcquireRefusedCost(t *testing.T) {
 	}
 }
 
-// TestAcquireFindsAll: up to 65 places, the last free one is found, and the same place is never given
-// away twice.
+// TestAcquireFindsAll: up to 65 places, the last free one is found, and the same place is never
+// given away twice.
 func TestAcquireFindsAll(t *testing.T) {
 	lim, _, _ := open(t, nil)
 	for _, most := range []int{2, 64, 65} {
@@ -278,7 +279,8 @@ func TestAcquireFindsAll(t *testing.T) {
 	}
 }
 
-// TestKeep: the slot outlives its TTL for as long as the store answers, and its loss ends the context.
+// TestKeep: the slot outlives its TTL for as long as the store answers, and its loss ends the
+// context.
 func TestKeep(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -316,8 +318,8 @@ func TestKeep(t *testing.T) {
 	}
 }
 
-// TestSlotStepBack: the store's clock steps back by more than MaxSkew while a holder is stalled. The
-// holder does not touch the slot of the next one.
+// TestSlotStepBack: the store's clock steps back by more than MaxSkew while a holder is stalled.
+// The holder does not touch the slot of the next one.
 func TestSlotStepBack(t *testing.T) {
 	for name, end := range map[string]func(*brim.Slot, context.Context) error{"renew": (*brim.Slot).Renew, "release": (*brim.Slot).Release} {
 		t.Run(name, func(t *testing.T) {
@@ -418,8 +420,8 @@ func (w *witness) forgets(slot *brim.Slot) {
 	delete(w.until, slot)
 }
 
-// attack has a holder acquire, renew, release, stall and die at random, n times, and returns the first
-// answer that is wrong. A holder that is alone knows them all.
+// attack has a holder acquire, renew, release, stall and die at random, n times, and returns the
+// first answer that is wrong. A holder that is alone knows them all.
 func (w *witness) attack(ctx context.Context, lim *brim.Limiter, r *rand.Rand, n, places int, alone bool) error {
 	var held []*brim.Slot
 	for range n {
@@ -522,8 +524,8 @@ func TestSlotsTogether(t *testing.T) {
 		lim, w := brim.New(s, nil), &witness{clock: clock, until: make(map[*brim.Slot]time.Time)}
 		const places = 5
 		// The witness counts from the moment at which a call is sent, and others advance the clock
-		// meanwhile. So the first round may see fewer holders than there are places. In the second one
-		// time stands still, and slots of holders that die stay, until all places have one.
+		// meanwhile. So the first round may see fewer holders than there are places. In the second
+		// one time stands still, and slots of holders that die stay, until all places have one.
 		for round := range uint64(2) {
 			w.still = round == 1
 			clock.Advance(ttl)

@@ -10,10 +10,11 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// horizon bounds how far ahead callers of Wait book: an amount goes in when the units before it leak
-// to the capacity within this time. Units that are given back from the middle would let later ones go
-// too early, so only the last booking can be given back. The horizon bounds the time that is lost by
-// callers that leave, and by a process that is killed. It is long beside a round trip to a store.
+// horizon bounds how far ahead callers of Wait book: an amount goes in when the units before it
+// leak to the capacity within this time. Units that are given back from the middle would let later
+// ones go too early, so only the last booking can be given back. The horizon bounds the time that
+// is lost by callers that leave, and by a process that is killed. It is long beside a round trip to
+// a store.
 const horizon = time.Second
 
 // Wait books n units in b, waits for their turn, and returns the State as the booking left it. The
@@ -21,27 +22,27 @@ const horizon = time.Second
 // leaked of the units before them that n fits, on the store's clock. Until then no TryFillup and no
 // later booking of any process goes before the caller, because the level is above the capacity.
 //
-// Wait gives up with an [*OverLimitError], and nothing stays in, as soon as an answer of the store shows
-// that the turn would come after the context's deadline, or after Options.MaxWait, or never: mostly at
-// once. RetryAfter is then the wait until n would fit behind the callers that wait, or [Never]. If b
-// is blocked, Wait books when the block is over. An n of 0 does not wait.
+// Wait gives up with an [*OverLimitError], and nothing stays in, as soon as an answer of the store
+// shows that the turn would come after the context's deadline, or after Options.MaxWait, or never:
+// mostly at once. RetryAfter is then the wait until n would fit behind the callers that wait, or
+// [Never]. If b is blocked, Wait books when the block is over. An n of 0 does not wait.
 //
-// Wait books at most a second ahead. If the bucket is booked further, the callers for one key in one
-// Limiter stand in a line and book in the order in which they came. The lines of several processes,
-// and callers with other amounts, share the turns and not the units: a caller that books 5,000 at a
-// time gets 50 times as many as one that books 100. If the context of a caller in the line ends,
-// nothing of it has gone in, and the others move up. A Limiter of [Limiter.WithPenalty] shares the
-// lines. Wait sets no penalty.
+// Wait books at most a second ahead. If the bucket is booked further, the callers for one key in
+// one Limiter stand in a line and book in the order in which they came. The lines of several
+// processes, and callers with other amounts, share the turns and not the units: a caller that books
+// 5,000 at a time gets 50 times as many as one that books 100. If the context of a caller in the
+// line ends, nothing of it has gone in, and the others move up. A Limiter of [Limiter.WithPenalty]
+// shares the lines. Wait sets no penalty.
 //
-// If the context ends after the booking, Wait tries for at most a second to take the units out again. It
-// does so, too, if a Hold of another caller went in just before and leaves no room for n. If somebody
-// has booked behind the units, or the process is killed, they stay in and their turn passes unused.
-// That keeps others out for at most a second and n divided by the leak rate. So a lost Wait for 100
-// units that leak in an hour costs an hour.
+// If the context ends after the booking, Wait tries for at most a second to take the units out
+// again. It does so, too, if a Hold of another caller went in just before and leaves no room for n.
+// If somebody has booked behind the units, or the process is killed, they stay in and their turn
+// passes unused. That keeps others out for at most a second and n divided by the leak rate. So a
+// lost Wait for 100 units that leak in an hour costs an hour.
 //
 // A turn that is given stays as it is if the limit changes, or if b is drained, reset, blocked or
-// filled by Fillup meanwhile. The line finds the room of a Drain or a Reset when its first caller tries
-// again.
+// filled by Fillup meanwhile. The line finds the room of a Drain or a Reset when its first caller
+// tries again.
 //
 // Take [Shaper.Wait] instead if work must be evenly spaced. Wait lets the capacity of b through
 // without a pause.
@@ -113,8 +114,8 @@ func (w *waiter) left(ctx context.Context) time.Duration {
 	return max(0, time.Until(last))
 }
 
-// tooLate returns an OverLimitError if n would fit too late, or never, behind units that are not in the
-// bucket yet. The state is an answer of the store.
+// tooLate returns an OverLimitError if n would fit too late, or never, behind units that are not in
+// the bucket yet. The state is an answer of the store.
 func (w *waiter) tooLate(ctx context.Context, st State, units float64) error {
 	behind := st
 	behind.Level += units
@@ -125,8 +126,8 @@ func (w *waiter) tooLate(ctx context.Context, st State, units float64) error {
 	return &OverLimitError{st}
 }
 
-// book tries to book. If it returns neither a reservation nor an error, the caller may try again after
-// the duration.
+// book tries to book. If it returns neither a reservation nor an error, the caller may try again
+// after the duration.
 func (w *waiter) book(ctx context.Context) (*Reservation, time.Duration, error) {
 	turns := Shaper{lim: w.lim, burst: w.bucket.Capacity}
 	r, err := turns.book(ctx, w.bucket, w.n, w.ceiling(ctx))
@@ -159,9 +160,9 @@ func (w *waiter) ceiling(ctx context.Context) float64 {
 	return ceiling + roundingMargin(ceiling) // a turn at the very end is in time
 }
 
-// bookInLine books in the order of the line. A caller that is refused tries again after RetryAfter and
-// up to a quarter of the horizon, because the lines of other processes try at the same time. The key is
-// booked for longer than that, so it does not idle.
+// bookInLine books in the order of the line. A caller that is refused tries again after RetryAfter
+// and up to a quarter of the horizon, because the lines of other processes try at the same time.
+// The key is booked for longer than that, so it does not idle.
 func (w *waiter) bookInLine(ctx context.Context) (*Reservation, error) {
 	in := w.lim.lines.join(w.key, w.n, w.bucket.LeakRate)
 	defer w.lim.lines.leave(w.key, in, w.n)
@@ -226,8 +227,8 @@ func (l *lines) wake(key string) {
 	}
 }
 
-// join puts a caller with n units at the end of the line for key. As many callers may try at once as
-// book in a quarter of the horizon, but at most 16.
+// join puts a caller with n units at the end of the line for key. As many callers may try at once
+// as book in a quarter of the horizon, but at most 16.
 func (l *lines) join(key string, n, rate float64) *line {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -14,20 +14,21 @@ import (
 	"github.com/brimgo/brim/internal/seed"
 )
 
-// A booking promises: if units count from the turns of their callers on, and not from the bookings, the
-// level of the bucket, with held units, never exceeds its capacity.
+// A booking promises: if units count from the turns of their callers on, and not from the bookings,
+// the level of the bucket, with held units, never exceeds its capacity.
 //
-// Proof. Let L be the stored level, P the part of it whose turns have not come, V the level if units
-// count from their turns on, H the held units, C the capacity and r the rate. A booking of n that leaves
-// L has its turn (L - (C - H)) / r later, or at once, and n + H <= C, or Wait gives up. So at a turn L is
-// C - H and the units that were booked behind it: L - P is C - H. Between two turns L - P falls by the
-// amount n of the second one, which is at most C - H. So L - P is never negative, leaks as V does, and
-// grows by the same units at the same times: V <= L - P <= C - H. Where P is 0, all fills have to fit.
+// Proof. Let L be the stored level, P the part of it whose turns have not come, V the level if
+// units count from their turns on, H the held units, C the capacity and r the rate. A booking of n
+// that leaves L has its turn (L - (C - H)) / r later, or at once, and n + H <= C, or Wait gives up.
+// So at a turn L is C - H and the units that were booked behind it: L - P is C - H. Between two
+// turns L - P falls by the amount n of the second one, which is at most C - H. So L - P is never
+// negative, leaks as V does, and grows by the same units at the same times: V <= L - P <= C - H.
+// Where P is 0, all fills have to fit.
 //
 // Only the last booking can be given back. Units that leave from the middle are missing between two
-// turns, where L - P becomes negative, and V does not. Ten units that leak one a second are full; A books
-// 10 for the 10th second, B books 10 for the 20th, and A leaves. In the 20th second L is 0, so that a
-// TryFillup of 10 goes in beside the 10 of B: 20 of 10.
+// turns, where L - P becomes negative, and V does not. Ten units that leak one a second are full; A
+// books 10 for the 10th second, B books 10 for the 20th, and A leaves. In the 20th second L is 0,
+// so that a TryFillup of 10 goes in beside the 10 of B: 20 of 10.
 
 // use is a change of the units in a bucket at a time. The units of hold do not leak.
 type use struct {

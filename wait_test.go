@@ -138,9 +138,9 @@ func TestWait(t *testing.T) {
 	}
 }
 
-// TestWaitInLine starts callers one after another, of whom some give up. The others must book in the
-// order in which they came, whatever their amounts, none later than the bucket asks for, and the line
-// must not ask the store all the time.
+// TestWaitInLine starts callers one after another, of whom some give up. The others must book in
+// the order in which they came, whatever their amounts, none later than the bucket asks for, and
+// the line must not ask the store all the time.
 func TestWaitInLine(t *testing.T) {
 	const callers = 200
 	for _, share := range []float64{0, 0.1, 0.5, 0.9} {
@@ -188,8 +188,8 @@ func TestWaitInLine(t *testing.T) {
 						time.Sleep(time.Millisecond)
 					}
 					all.Wait()
-					// Waits may end at one moment, so the order is that of the bookings. Callers that
-					// left after others had booked behind them are among these.
+					// Waits may end at one moment, so the order is that of the bookings. Callers
+					// that left after others had booked behind them are among these.
 					place := func(n float64) int { return slices.Index(amounts, n) }
 					if !slices.IsSortedFunc(s.went, func(a, b float64) int { return place(a) - place(b) }) {
 						t.Errorf("the callers booked in the order %v; want %v", s.went, amounts)
@@ -251,8 +251,8 @@ func TestWaitBehindOthers(t *testing.T) {
 	})
 }
 
-// TestNewcomerOvertakesNobody makes room for everybody in a line. A newcomer goes in behind them all
-// the same.
+// TestNewcomerOvertakesNobody makes room for everybody in a line. A newcomer goes in behind them
+// all the same.
 func TestNewcomerOvertakesNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &asked{Store: inMemory(t)}
@@ -366,8 +366,8 @@ func TestWaitOverFailingStore(t *testing.T) {
 	}
 }
 
-// TestWaitAcrossProcesses lets four Limiters over one store wait without end, three for small amounts
-// and one for large ones. Each gets as many turns as the others, and waits no longer.
+// TestWaitAcrossProcesses lets four Limiters over one store wait without end, three for small
+// amounts and one for large ones. Each gets as many turns as the others, and waits no longer.
 func TestWaitAcrossProcesses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := slow{inMemory(t), time.Millisecond, time.Millisecond}
@@ -512,7 +512,8 @@ func TestGivenTurnStays(t *testing.T) {
 	}
 }
 
-// TestNobodyOvertakesBookings sees, on each backend, that fills find the units of a caller that waits.
+// TestNobodyOvertakesBookings sees, on each backend, that fills find the units of a caller that
+// waits.
 func TestNobodyOvertakesBookings(t *testing.T) {
 	onEachBackend(t, func(t *testing.T, s store.Store, clock *brimtest.Clock) {
 		lim, other := brim.New(s, &brim.Options{Prefix: "p:"}), brim.New(s, &brim.Options{Prefix: "p:"})
@@ -582,8 +583,8 @@ func TestWaitWithOtherLimits(t *testing.T) {
 	})
 }
 
-// TestWaitOverWrappers sees that bookings pass through the wrappers of package local. During an outage
-// a caller that must wait gets the error of the store.
+// TestWaitOverWrappers sees that bookings pass through the wrappers of package local. During an
+// outage a caller that must wait gets the error of the store.
 func TestWaitOverWrappers(t *testing.T) {
 	for name, wrap := range map[string]func(s store.Store) (store.Store, error){
 		"refusals": func(s store.Store) (store.Store, error) { return local.Refusals(s, nil) },

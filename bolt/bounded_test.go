@@ -11,8 +11,8 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// TestCallsDuringAnUpdate: calls that read do not wait for an Update, and see the state before it. A
-// call that changes the store waits, and no longer than its context allows.
+// TestCallsDuringAnUpdate: calls that read do not wait for an Update, and see the state before it.
+// A call that changes the store waits, and no longer than its context allows.
 func TestCallsDuringAnUpdate(t *testing.T) {
 	for name, c := range map[string]struct {
 		call  func(ctx context.Context, s *Store) error

@@ -116,8 +116,8 @@ func mount(t *testing.T, source, target, kind string, flags uintptr) {
 	})
 }
 
-// TestMountedFile: a bind mount of one file is refused, and a check tells the way out. That holds for
-// a link to it, too. A bind mount of its directory is fine.
+// TestMountedFile: a bind mount of one file is refused, and a check tells the way out. That holds
+// for a link to it, too. A bind mount of its directory is fine.
 func TestMountedFile(t *testing.T) {
 	source, target := t.TempDir(), t.TempDir()
 	closeStore(t, openAt(t, filepath.Join(source, "limits.db"), nil))

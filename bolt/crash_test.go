@@ -31,8 +31,8 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// disk is a file system on a disk whose power fails. It takes images of all that the disk can hold then.
-// Package lab/crash has a larger one, for longer runs.
+// disk is a file system on a disk whose power fails. It takes images of all that the disk can hold
+// then. Package lab/crash has a larger one, for longer runs.
 type disk struct {
 	vfs.OS
 	mu          sync.Mutex
@@ -119,8 +119,8 @@ func (d *disk) take() {
 		image{d.image(true), d.synced, d.to, fmt.Sprint("a power cut after step ", d.steps)})
 }
 
-// image returns the content of the disk. If the power was cut, names and sectors are lost that were not
-// synced.
+// image returns the content of the disk. If the power was cut, names and sectors are lost that were
+// not synced.
 func (d *disk) image(cut bool) map[string][]byte {
 	names, n, share := maps.Clone(d.kept), len(d.renames), 0.0
 	if cut {
@@ -284,8 +284,8 @@ func (f *diskFile) Named(name string) (vfs.File, error) {
 	return &diskFile{named, f.d, f.inode}, err
 }
 
-// Attach takes the writes of bbolt. bbolt has no hook for its syncs, which come before and after each
-// write of a meta page, and after a change of the size.
+// Attach takes the writes of bbolt. bbolt has no hook for its syncs, which come before and after
+// each write of a meta page, and after a change of the size.
 func (d *disk) Attach(file vfs.File, db *bbolt.DB) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -406,7 +406,8 @@ func TestDamagedPageWhileOpen(t *testing.T) {
 }
 
 // TestDamagedFreelist damages the header of the list of free pages under an open store. bbolt would
-// free as many pages as the header claims, in a commit as well as in Close, and return after minutes.
+// free as many pages as the header claims, in a commit as well as in Close, and return after
+// minutes.
 func TestDamagedFreelist(t *testing.T) {
 	path, _ := smallFile(t)
 	s, err := Open(path, nil)

@@ -13,8 +13,8 @@ import (
 
 func (s *Store) newCombiner() (*combine.Combiner[records.Request, records.Answer], error) {
 	o := &combine.Options{
-		// While another goroutine writes, callers wait in the queue, where the end of their contexts
-		// still takes them back.
+		// While another goroutine writes, callers wait in the queue, where the end of their
+		// contexts still takes them back.
 		Before: func(int) error { return s.db.Lock(context.Background()) },
 		After:  func(int) { s.db.Unlock() },
 	}

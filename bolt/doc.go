@@ -87,8 +87,8 @@
 //
 // If the disk fails while the newest commit is made durable, nobody can know the state that a
 // restart will find. Every caller of that commit gets [store.ErrUnknownOutcome]. The store then
-// refuses all work with [store.ErrMisconfigured] until it is closed and opened again: no limit opens
-// for as long as nobody looks.
+// refuses all work with [store.ErrMisconfigured] until it is closed and opened again: no limit
+// opens for as long as nobody looks.
 //
 // A full disk, or a file at its allowed size, is only [store.ErrUnavailable]: nothing was
 // applied, the file is whole, and the store goes on when there is room again.

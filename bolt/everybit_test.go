@@ -376,8 +376,8 @@ func (f *flips) tryDamage(damage error, bits []int) {
 // else; or all later calls have the answers of the sound file. Without the check of pages, bbolt
 // destroys such a file with a later commit.
 //
-// Bits that Open and Verify pass are tried together with others of that kind, to save time; and so are
-// bits of one value.
+// Bits that Open and Verify pass are tried together with others of that kind, to save time; and so
+// are bits of one value.
 func TestEveryBit(t *testing.T) {
 	const together = 64
 	vfs.Default = noSync{}

@@ -8,8 +8,8 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// TestFailedFlushAnswersAll: the second capture of a hold fails because the first one is in the same
-// flush. If the flush fails, the hold still stands, and ErrNotHeld would be wrong.
+// TestFailedFlushAnswersAll: the second capture of a hold fails because the first one is in the
+// same flush. If the flush fails, the hold still stands, and ErrNotHeld would be wrong.
 func TestFailedFlushAnswersAll(t *testing.T) {
 	limit := store.Limit{Capacity: 10}
 	capture := records.Request{Op: store.Op{Bucket: limit.For("k"), Amount: 5, Hold: -5, Mode: store.Always}}

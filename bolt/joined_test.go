@@ -168,8 +168,8 @@ func TestWithAfterAnError(t *testing.T) {
 	must(t, s.Verify(ctx))
 }
 
-// TestWithReadOnly: a store within a read-only transaction answers reads and questions, and refuses to
-// write.
+// TestWithReadOnly: a store within a read-only transaction answers reads and questions, and refuses
+// to write.
 func TestWithReadOnly(t *testing.T) {
 	db := openApp(t)
 	s := newOver(t, db, nil)
@@ -295,8 +295,8 @@ func TestUpdateEndsWithALook(t *testing.T) {
 	must(t, s.Verify(ctx))
 }
 
-// TestUpdateRollsBack: an error, a panic or the end of the context drops the changes of an Update, and
-// no others.
+// TestUpdateRollsBack: an error, a panic or the end of the context drops the changes of an Update,
+// and no others.
 func TestUpdateRollsBack(t *testing.T) {
 	s := openTemp(t, nil)
 	for range 3 { // the journal has the last one

@@ -17,10 +17,10 @@ import (
 // Open opens the store in the file at path, and creates the file if there is none.
 //
 // The file belongs to this store until it is closed. If the file is open elsewhere, in this process
-// or another, Open waits for [Options.LockTimeout] and then answers [store.ErrUnavailable]. So it does
-// on a disk that is full or fails. A missing directory or right, a path that is no file's, and an
-// option out of its range is [store.ErrMisconfigured]; so is a file without its journal. A file that
-// is cut short, empty, or not brim's is [store.ErrCorrupt] and left as it is. So is a file
+// or another, Open waits for [Options.LockTimeout] and then answers [store.ErrUnavailable]. So it
+// does on a disk that is full or fails. A missing directory or right, a path that is no file's, and
+// an option out of its range is [store.ErrMisconfigured]; so is a file without its journal. A file
+// that is cut short, empty, or not brim's is [store.ErrCorrupt] and left as it is. So is a file
 // with damage that can hide a bucket, in a key, a page or the totals; the remedy is the last
 // backup, see [Store.Backup]. If only the records of some buckets are damaged, Open succeeds and
 // logs their number: calls that need one of these buckets answer [store.ErrCorrupt], and a Delete
@@ -34,8 +34,8 @@ import (
 // most. The file records whether a journal belongs to it, and the ID of that journal. Open refuses
 // a file whose journal is missing, a file beside the journal of another file, and a journal whose
 // file is missing. The error names the file to put back. The path may be a symbolic link to a file;
-// a link or a directory in the place of the journal is refused. So is a file that is a mount point of
-// its own: the journal would be in another file system. Mount its directory instead.
+// a link or a directory in the place of the journal is refused. So is a file that is a mount point
+// of its own: the journal would be in another file system. Mount its directory instead.
 //
 // If the file or the journal is removed or replaced while the store is open, the store refuses all
 // work with [store.ErrMisconfigured] within a second.

@@ -43,8 +43,8 @@ type Options struct {
 	// NoVerify limits the check of [Open] to the meta pages and the size of the file, and makes
 	// [New] check nothing. By default Open reads the whole file and checks every page and checksum,
 	// which takes some 15 ms for 100,000 buckets and 0.2 s for a million. Without the check, a
-	// damaged record is found when it is used, missing buckets are found only by [Store.Verify], and
-	// a page that refers to a wrong page can end the program in bbolt.
+	// damaged record is found when it is used, missing buckets are found only by [Store.Verify],
+	// and a page that refers to a wrong page can end the program in bbolt.
 	NoVerify bool
 
 	// SyncEvery has [Open] sync the journal at this interval, and not for each answer; 0 syncs it
@@ -71,9 +71,9 @@ type Options struct {
 	LogSize int64
 
 	// PruneEvery is the interval at which a goroutine removes empty buckets, until Close; 0 means
-	// [DefaultPruneEvery], and a negative interval means never. Prune keeps a bucket for MaxSkew after
-	// it is empty, so pruning more often than that finds little. The interval counts on the process's
-	// clock, also if Clock is set.
+	// [DefaultPruneEvery], and a negative interval means never. Prune keeps a bucket for MaxSkew
+	// after it is empty, so pruning more often than that finds little. The interval counts on the
+	// process's clock, also if Clock is set.
 	PruneEvery time.Duration
 
 	// Name is the name of brim's bbolt bucket in an application's database, for [New]; "" means

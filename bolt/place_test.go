@@ -12,7 +12,8 @@ import (
 )
 
 // TestPlace: an open store whose file, or whose journal, was removed, moved or replaced refuses all
-// work within a second, and a check says so. Otherwise it would acknowledge charges that nobody finds.
+// work within a second, and a check says so. Otherwise it would acknowledge charges that nobody
+// finds.
 func TestPlace(t *testing.T) {
 	gone := func(path string) error { return os.Remove(path) }
 	moved := func(path string) error { return os.Rename(path, path+".moved") }

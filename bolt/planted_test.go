@@ -11,8 +11,8 @@ import (
 )
 
 // TestPlanted puts a link, a file or a directory in the place of the journal or under its temporary
-// name. Open refuses a thing that is no journal. An open store writes to no file at the other end of
-// a link, makes none there, and loses nothing.
+// name. Open refuses a thing that is no journal. An open store writes to no file at the other end
+// of a link, makes none there, and loses nothing.
 func TestPlanted(t *testing.T) {
 	for _, c := range []struct {
 		name string

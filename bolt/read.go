@@ -25,8 +25,9 @@ func (s *Store) Read(ctx context.Context, buckets ...store.Bucket) (states []sto
 
 // ask answers op if the answer changes nothing; otherwise ok is false.
 //
-// The answer is exact: all decisions that were acknowledged before this call count, and this call may
-// come before or after the decisions that are being flushed meanwhile. It never grants an amount.
+// The answer is exact: all decisions that were acknowledged before this call count, and this call
+// may come before or after the decisions that are being flushed meanwhile. It never grants an
+// amount.
 func (s *Store) ask(op *store.Op) (st store.State, ok bool, err error) {
 	err = s.db.Get(s.table, op.Key, func(value []byte) error {
 		now := s.clock.Now()

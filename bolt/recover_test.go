@@ -51,8 +51,8 @@ func journaled(t testing.TB, o *Options) (path string) {
 }
 
 // TestStrangePairs opens and checks files and journals that do not belong together. Nothing is
-// dropped in silence: Open names the file to put back, Check tells of the damage, and all files stay
-// as they are.
+// dropped in silence: Open names the file to put back, Check tells of the damage, and all files
+// stay as they are.
 func TestStrangePairs(t *testing.T) {
 	o := &Options{logSegment: 64 << 10}
 	for _, c := range []struct {
@@ -150,8 +150,8 @@ func filesOf(t *testing.T, dir string) (files [][]byte) {
 	return files
 }
 
-// TestLeftJournal: a process that ended in the middle of Close left a journal that the file does not
-// need. Open removes it.
+// TestLeftJournal: a process that ended in the middle of Close left a journal that the file does
+// not need. Open removes it.
 func TestLeftJournal(t *testing.T) {
 	path := journaled(t, nil)
 	log := bytesOf(t, path+kv.LogSuffix)
@@ -161,8 +161,8 @@ func TestLeftJournal(t *testing.T) {
 	leftOver(t, filepath.Dir(path), "limits.db")
 }
 
-// TestFirstChangeMakesNoJournal: a program that changes one bucket and ends makes one file. The size
-// of a store is that of its files.
+// TestFirstChangeMakesNoJournal: a program that changes one bucket and ends makes one file. The
+// size of a store is that of its files.
 func TestFirstChangeMakesNoJournal(t *testing.T) {
 	s := openTemp(t, nil)
 	path := s.db.File().Path()

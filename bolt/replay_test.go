@@ -42,8 +42,8 @@ func TestReplayIsLogged(t *testing.T) {
 	}
 }
 
-// TestStrangeRecords opens journals with changes that no version of brim has written, although their
-// checksums are right. Open refuses them, Check tells of them, and they stay as they are.
+// TestStrangeRecords opens journals with changes that no version of brim has written, although
+// their checksums are right. Open refuses them, Check tells of them, and they stay as they are.
 func TestStrangeRecords(t *testing.T) {
 	record := func(change func(r *store.Record)) []byte {
 		r := store.Record{Level: 1, Limit: store.Limit{Capacity: 10}}

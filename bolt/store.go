@@ -16,8 +16,8 @@ import (
 
 const backend = "bolt"
 
-// Store keeps buckets in a bbolt database. It implements [store.Store]. Any number of goroutines may
-// use it at once.
+// Store keeps buckets in a bbolt database. It implements [store.Store]. Any number of goroutines
+// may use it at once.
 //
 // After an error other than [store.ErrUnknownOutcome] nothing was applied. If a context ends
 // while its call is queued, the call is taken back. If a context ends while the call's
@@ -40,10 +40,10 @@ type shared = kv.Shared
 
 var _ store.Store = (*Store)(nil)
 
-// Fill decides one operation. A lone caller waits for one flush to the disk, see [Options.SyncEvery];
-// concurrent callers share it. An Ask writes nothing, and waits for no flush. Nor does a refusal
-// write, but for the first one under another leak rate; see [store.Record.Fill]. It waits for no flush
-// if the last answer for its bucket was a refusal.
+// Fill decides one operation. A lone caller waits for one flush to the disk, see
+// [Options.SyncEvery]; concurrent callers share it. An Ask writes nothing, and waits for no flush.
+// Nor does a refusal write, but for the first one under another leak rate; see [store.Record.Fill].
+// It waits for no flush if the last answer for its bucket was a refusal.
 func (s *Store) Fill(ctx context.Context, op store.Op) (store.State, error) {
 	if err := s.check(ctx); err != nil {
 		return store.State{}, store.Wrap(backend, "fill", err)

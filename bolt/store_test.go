@@ -21,8 +21,8 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// TestRefusalsWriteNothing: a flood of refused calls must not become a flood of writes. Nor do other
-// calls that change nothing write, or begin a journal.
+// TestRefusalsWriteNothing: a flood of refused calls must not become a flood of writes. Nor do
+// other calls that change nothing write, or begin a journal.
 func TestRefusalsWriteNothing(t *testing.T) {
 	clock := newTestClock()
 	s := openTemp(t, &Options{Clock: clock.Now})

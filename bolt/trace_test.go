@@ -7,8 +7,8 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// TestTrace: every request is counted in one flush. The commit of a prune is a flush of one request,
-// however many buckets it removes.
+// TestTrace: every request is counted in one flush. The commit of a prune is a flush of one
+// request, however many buckets it removes.
 func TestTrace(t *testing.T) {
 	clock := newTestClock()
 	var flushes []store.Flush

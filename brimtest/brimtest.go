@@ -7,9 +7,9 @@
 // Every Options.Clock of brim takes its method Now. The turns of a Shaper, and the waits of
 // Limiter.Wait, go by the timers of the program: package testing/synctest moves those.
 //
-// In a bubble of testing/synctest, a store in memory needs no such clock: its buckets leak by the time
-// of the bubble. Make the store inside. A store that was made outside jumps to the time of the bubble
-// at its first call there, keeps the levels, and jumps back outside, so that all has leaked.
+// In a bubble of testing/synctest, a store in memory needs no such clock: its buckets leak by the
+// time of the bubble. Make the store inside. A store that was made outside jumps to the time of the
+// bubble at its first call there, keeps the levels, and jumps back outside, so that all has leaked.
 package brimtest
 
 import (

@@ -5,11 +5,11 @@
 //	srv := grpc.NewServer(grpc.UnaryInterceptor(limit.Unary), grpc.StreamInterceptor(limit.Stream))
 //
 // A [Policy] is a name, a key and a limit. [PerClient] has one for each client's address, and a
-// function of the call selects others: per account, per plan, per method, and several at once. A call
-// that fits under all its policies reaches the handler. A call that does not fit fails with
-// RESOURCE_EXHAUSTED and a google.rpc.RetryInfo, which tells when to come back, and counts under none
-// of them. If no wait helps, there is no RetryInfo. A stream is one call, however many messages it
-// has.
+// function of the call selects others: per account, per plan, per method, and several at once. A
+// call that fits under all its policies reaches the handler. A call that does not fit fails with
+// RESOURCE_EXHAUSTED and a google.rpc.RetryInfo, which tells when to come back, and counts under
+// none of them. If no wait helps, there is no RetryInfo. A stream is one call, however many
+// messages it has.
 //
 // [Client] is the client's side: it waits for a turn in a bucket before it makes a call, and obeys
 // the RetryInfo of a server.

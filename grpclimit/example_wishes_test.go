@@ -71,7 +71,8 @@ func Example_skipCostAndRefusal() {
 	// Output: OK ResourceExhausted OK
 }
 
-// outages has each of four processes admit a quarter of every limit while the store is out of reach.
+// outages has each of four processes admit a quarter of every limit while the store is out of
+// reach.
 func outages(s store.Store) (*grpclimit.Server, error) {
 	return grpclimit.NewServer(brim.New(s, nil), grpclimit.PerClient("api", brim.Over(8, time.Hour)),
 		&grpclimit.ServerOptions{OnUnavailable: grpclimit.FailOpen, Share: 0.25})

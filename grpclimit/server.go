@@ -22,7 +22,8 @@ import (
 	"github.com/brimgo/brim/internal/failopen"
 )
 
-// Failure selects the answer to a call that the limit cannot decide because the store is out of reach.
+// Failure selects the answer to a call that the limit cannot decide because the store is out of
+// reach.
 type Failure = httplimit.Failure
 
 const (
@@ -41,15 +42,15 @@ const (
 // policy.
 type Policy struct {
 	// Name tells the policy from all others. It is part of the key of each bucket, so two policies
-	// share a bucket only if they have the same name, and Limiters over the same store with the same
-	// prefix. It belongs to one middleware of a Limiter; see [ServerOptions.Shared]. It is required,
-	// and has 1 to 64 bytes of printable ASCII without a colon.
+	// share a bucket only if they have the same name, and Limiters over the same store with the
+	// same prefix. It belongs to one middleware of a Limiter; see [ServerOptions.Shared]. It is
+	// required, and has 1 to 64 bytes of printable ASCII without a colon.
 	Name string
 	// Key tells callers apart, for instance by their credentials. If it is "", the caller is the
 	// client's address: an IPv4 address, or the network of an IPv6 address, by
-	// [ServerOptions.IPv6Prefix]. All calls without an address share a bucket, for instance those that
-	// come over a Unix socket. A key that no store can keep, because it is too long or not UTF-8, is
-	// replaced by its hash.
+	// [ServerOptions.IPv6Prefix]. All calls without an address share a bucket, for instance those
+	// that come over a Unix socket. A key that no store can keep, because it is too long or not
+	// UTF-8, is replaced by its hash.
 	//
 	// The address is that of the connection. If a proxy stands in front, all its clients have the
 	// address of the proxy: a Key must then tell the clients apart.
@@ -62,14 +63,14 @@ type Policy struct {
 	// fails the call with INTERNAL. An amount above 2^53, which a client can cause by a large
 	// message, fails it with INVALID_ARGUMENT.
 	Cost func(ctx context.Context, method string, message any) float64
-	// CountIf reports whether a call counts under this policy, by the code of its answer: for logins
-	// that failed, code == codes.Unauthenticated. The policy is asked before the handler and filled
-	// after it; a handler that panics has answered with Unknown. nil counts each call before the
-	// handler.
+	// CountIf reports whether a call counts under this policy, by the code of its answer: for
+	// logins that failed, code == codes.Unauthenticated. The policy is asked before the handler and
+	// filled after it; a handler that panics has answered with Unknown. nil counts each call before
+	// the handler.
 	//
-	// Calls that run at once are all asked before the first of them counts, so a burst of m parallel
-	// calls can pass where one unit is left; all of them that count do count, and the bucket is full
-	// then. Strict closes that gap.
+	// Calls that run at once are all asked before the first of them counts, so a burst of m
+	// parallel calls can pass where one unit is left; all of them that count do count, and the
+	// bucket is full then. Strict closes that gap.
 	CountIf func(code codes.Code) bool
 	// Strict charges each call before the handler, and gives the units back after it if CountIf
 	// says that the call does not count, as [httplimit.Policy] does: no burst passes the limit, and
@@ -87,9 +88,9 @@ type Policies interface {
 	// "/grpc.health.v1.Health/Check".
 	//
 	// Select is called on the goroutine of the call, so it must be safe for concurrent use. If it
-	// returns an error, the call fails with INTERNAL, whatever [ServerOptions.OnUnavailable] says: a
-	// client that can provoke the error must not get past the limit. To admit the call in spite of an
-	// error, return no policy.
+	// returns an error, the call fails with INTERNAL, whatever [ServerOptions.OnUnavailable] says:
+	// a client that can provoke the error must not get past the limit. To admit the call in spite
+	// of an error, return no policy.
 	Select(ctx context.Context, method string) ([]Policy, error)
 }
 
@@ -152,8 +153,9 @@ type ServerOptions struct {
 	// Jitter in RetryAfter.
 	Refuse func(ctx context.Context, method string, policy Policy, st brim.State) error
 	// OnUnavailable selects the answer if the store is out of reach: [FailClosed], [FailOpen] or
-	// [FailUnlimited]. After all other errors the call fails with INTERNAL, since somebody must mend
-	// something: the store is misconfigured or closed, its data are damaged, a policy is invalid.
+	// [FailUnlimited]. After all other errors the call fails with INTERNAL, since somebody must
+	// mend something: the store is misconfigured or closed, its data are damaged, a policy is
+	// invalid.
 	OnUnavailable Failure
 	// Timeout limits the duration of the call to the store, as in [httplimit.Options]: 0 means no
 	// limit but the call's context, and under FailOpen local.DefaultPatience, 100 ms.
@@ -166,11 +168,11 @@ type ServerOptions struct {
 	Shared bool
 	// OnError is called if the store failed, or if the application's policies failed or were
 	// invalid, before the call is answered; nil means that errors are dropped. The error does not
-	// hold the key. OnError is not called if the call has ended meanwhile, nor for calls that FailOpen
-	// decides.
+	// hold the key. OnError is not called if the call has ended meanwhile, nor for calls that
+	// FailOpen decides.
 	OnError func(ctx context.Context, method string, err error)
-	// Logger gets the beginning and the end of each outage under FailOpen, and once a minute an error
-	// that was answered with INTERNAL. nil is silent.
+	// Logger gets the beginning and the end of each outage under FailOpen, and once a minute an
+	// error that was answered with INTERNAL. nil is silent.
 	Logger *slog.Logger
 }
 
@@ -186,9 +188,9 @@ type Server struct {
 
 // NewServer returns a Server that puts the limits of policies in front of the calls. o may be nil.
 //
-// NewServer fails if lim or policies is nil, if an option is invalid, or if another middleware of lim
-// has a policy of the same name; see [ServerOptions.Shared]. A policy that is invalid is known only
-// when there is a call: the call then fails with INTERNAL, and OnError gets the error.
+// NewServer fails if lim or policies is nil, if an option is invalid, or if another middleware of
+// lim has a policy of the same name; see [ServerOptions.Shared]. A policy that is invalid is known
+// only when there is a call: the call then fails with INTERNAL, and OnError gets the error.
 func NewServer(lim *brim.Limiter, policies Policies, o *ServerOptions) (*Server, error) {
 	s := &Server{lim: lim, policies: policies}
 	if o != nil {
@@ -362,7 +364,8 @@ func (s *Server) failed(ctx context.Context, method string, err error) error {
 	answer := undecided(err)
 	switch {
 	case answer.status.Code() == codes.Internal:
-		// Somebody must mend something. A client that can provoke the error must not get past the limit.
+		// Somebody must mend something. A client that can provoke the error must not get past the
+		// limit.
 		s.log.Error(s.options.Logger, "grpclimit: a limit could not be decided until somebody mends this", err)
 	case s.options.OnUnavailable == FailUnlimited && caller.OutOfReach(err):
 		return nil

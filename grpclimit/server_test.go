@@ -395,8 +395,8 @@ type overdue struct{ context.Context }
 
 func (overdue) Deadline() (time.Time, bool) { return time.Now(), true }
 
-// TestLeavers fails the store for callers who have left. A client chooses its deadline, so an end of
-// the call must not pass it by FailOpen.
+// TestLeavers fails the store for callers who have left. A client chooses its deadline, so an end
+// of the call must not pass it by FailOpen.
 func TestLeavers(t *testing.T) {
 	lim, s := inMemory(t)
 	s.fails = true

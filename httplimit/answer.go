@@ -169,8 +169,8 @@ func Refuse(w http.ResponseWriter, st brim.State, n float64) {
 
 // announce sets the status, and Retry-After where a wait helps. A smaller request would not help a
 // client that nothing is admitted from, so a capacity of 0 is no matter of size. The Retry-After is
-// at least a second: 0 would invite the client to try again at once. A client that obeyed one after a
-// 413 would try again for ever.
+// at least a second: 0 would invite the client to try again at once. A client that obeyed one after
+// a 413 would try again for ever.
 func (r *Refusal) announce(h http.Header) {
 	r.Status = http.StatusTooManyRequests
 	if r.Cost > r.State.Capacity && r.State.Capacity > 0 {

@@ -75,8 +75,8 @@ func (s short) Write(b []byte) (int, error) {
 	return n, errShort
 }
 
-// TestShortWrite: a handler is told how many bytes have left, and why no more did, behind any number
-// of middlewares, whether a CountIf or a Refuse answers.
+// TestShortWrite: a handler is told how many bytes have left, and why no more did, behind any
+// number of middlewares, whether a CountIf or a Refuse answers.
 func TestShortWrite(t *testing.T) {
 	lim, _ := inMemory(t)
 	write := func(w http.ResponseWriter) {
@@ -103,8 +103,8 @@ func TestShortWrite(t *testing.T) {
 	}
 }
 
-// TestHijack: a handler that takes the connection has answered with status 101, behind any number of
-// middlewares, and one that cannot has not.
+// TestHijack: a handler that takes the connection has answered with status 101, behind any number
+// of middlewares, and one that cannot has not.
 func TestHijack(t *testing.T) {
 	for name, nested := range map[string][]string{"one": {"a"}, "nested": {"a", "b"}} {
 		t.Run(name, func(t *testing.T) {

@@ -18,8 +18,8 @@ import (
 // Plan is a plan of an API: a rate and a quota of the month. It is read from a configuration.
 type Plan struct{ Rate, Month brim.Limit }
 
-// newAPI serves an API behind a proxy of the network 10.0.0.0/8. planOf tells the plan of a key, and
-// whether there is such a key. Health checks are not limited.
+// newAPI serves an API behind a proxy of the network 10.0.0.0/8. planOf tells the plan of a key,
+// and whether there is such a key. Health checks are not limited.
 func newAPI(lim *brim.Limiter, planOf func(key string) (Plan, bool), service http.Handler) (http.Handler, error) {
 	policies := httplimit.PolicyFunc(func(r *http.Request) ([]httplimit.Policy, error) {
 		key := r.Header.Get("X-API-Key")

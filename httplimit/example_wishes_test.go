@@ -118,7 +118,8 @@ func Example_skipAndCost() {
 	// Output: 200 429 after 12 s 200
 }
 
-// outages has each of four processes admit a quarter of every limit while the store is out of reach.
+// outages has each of four processes admit a quarter of every limit while the store is out of
+// reach.
 func outages(s store.Store) (func(http.Handler) http.Handler, error) {
 	return httplimit.New(brim.New(s, nil), httplimit.PerClient("api", brim.Over(8, time.Hour)),
 		&httplimit.Options{OnUnavailable: httplimit.FailOpen, Share: 0.25})

@@ -7,9 +7,10 @@
 // A [Policy] is a name, a key and a limit. [PerClient] has one for each client's address, and a
 // function of the request selects others: per account, per plan, per route, and several at once.
 // A request that fits under all its policies reaches the handler. A request that does not fit is
-// answered with status 429 (RFC 6585, section 4) and Retry-After in whole seconds (RFC 9110, section
-// 10.2.3), and counts under none of them. A request that costs more than a bucket holds is answered
-// with status 413 (RFC 9110, section 15.5.14) and no Retry-After, because no wait would help.
+// answered with status 429 (RFC 6585, section 4) and Retry-After in whole seconds (RFC 9110,
+// section 10.2.3), and counts under none of them. A request that costs more than a bucket holds is
+// answered with status 413 (RFC 9110, section 15.5.14) and no Retry-After, because no wait would
+// help.
 //
 // A handler that finds the cost of a request by itself asks the Limiter and answers a refusal by
 // [Refuse].
@@ -46,12 +47,12 @@ const (
 	// get too many requests, or never leaks.
 	FailClosed Failure = iota
 	// FailOpen decides in the memory of this process, by a share of the same limits, as Fallback in
-	// package local does. Use it if serving requests matters more than the exact limit. In an outage
-	// of length T, each process admits at most Share * (c + r * T) units more for a caller under a
-	// limit of capacity c and leak rate r.
+	// package local does. Use it if serving requests matters more than the exact limit. In an
+	// outage of length T, each process admits at most Share * (c + r * T) units more for a caller
+	// under a limit of capacity c and leak rate r.
 	FailOpen
-	// FailUnlimited passes every request to the handler while the store is out of reach. A client that
-	// overloads the store then has no limit.
+	// FailUnlimited passes every request to the handler while the store is out of reach. A client
+	// that overloads the store then has no limit.
 	FailUnlimited
 )
 
@@ -103,39 +104,40 @@ type Options struct {
 	// [FailUnlimited]. All other errors are answered with status 500, since somebody must mend
 	// something: the store is misconfigured or closed, its data are damaged, a policy is invalid.
 	OnUnavailable Failure
-	// Timeout limits the duration of the call to the store. A call that takes longer finds the store
-	// out of reach. 0 means no limit but the request's context, and under FailOpen
-	// local.DefaultPatience, 100 ms. Under FailOpen, the call goes on without a request whose deadline is
-	// nearer, for Timeout at most, and there are at most 1,024 such calls at a time.
+	// Timeout limits the duration of the call to the store. A call that takes longer finds the
+	// store out of reach. 0 means no limit but the request's context, and under FailOpen
+	// local.DefaultPatience, 100 ms. Under FailOpen, the call goes on without a request whose
+	// deadline is nearer, for Timeout at most, and there are at most 1,024 such calls at a time.
 	Timeout time.Duration
-	// Share is the share of each limit that this process admits under FailOpen, above 0 and up to 1;
-	// 0 means local.DefaultShare, the whole limit. With 1/N, N processes admit one limit together.
+	// Share is the share of each limit that this process admits under FailOpen, above 0 and up to
+	// 1; 0 means local.DefaultShare, the whole limit. With 1/N, N processes admit one limit
+	// together.
 	Share float64
 	// Shared says that a policy may have the name of a policy of another middleware of the same
 	// Limiter, so that both share the buckets of their clients: of HTTP and gRPC, or of one that is
-	// made anew while the program runs. Without it, New fails if it knows the name, as of [PerClient],
-	// and else each request with such a policy is answered with status 500. The middleware that was
-	// made first keeps the name. Up to 1,000 names are compared.
+	// made anew while the program runs. Without it, New fails if it knows the name, as of
+	// [PerClient], and else each request with such a policy is answered with status 500. The
+	// middleware that was made first keeps the name. Up to 1,000 names are compared.
 	Shared bool
 	// OnError is called if the store failed, or if the application's policies failed or were
-	// invalid, before the request is answered; nil means that errors are dropped. The error does not
-	// hold the key. OnError is not called if the client has left meanwhile, nor for requests that
-	// FailOpen decides.
+	// invalid, before the request is answered; nil means that errors are dropped. The error does
+	// not hold the key. OnError is not called if the client has left meanwhile, nor for requests
+	// that FailOpen decides.
 	OnError func(r *http.Request, err error)
-	// Logger gets the beginning and the end of each outage under FailOpen, and once a minute an error
-	// that was answered with status 500. nil is silent.
+	// Logger gets the beginning and the end of each outage under FailOpen, and once a minute an
+	// error that was answered with status 500. nil is silent.
 	Logger *slog.Logger
 }
 
 // New returns a function that puts the limits of policies in front of a handler. All handlers that
 // it wraps share the buckets, and they are safe for concurrent use. o may be nil.
 //
-// Handlers may be nested. The fields of an inner one are added to those of an outer one, except that
-// [XRateLimitFields], which have no form for two limits, stay those of the outer one.
+// Handlers may be nested. The fields of an inner one are added to those of an outer one, except
+// that [XRateLimitFields], which have no form for two limits, stay those of the outer one.
 //
-// New fails if lim or policies is nil, if an option is invalid, or if another middleware of lim has a
-// policy of the same name; see [Options.Shared]. A policy that is invalid is known only when there is
-// a request: the answer is then status 500, and OnError gets the error.
+// New fails if lim or policies is nil, if an option is invalid, or if another middleware of lim has
+// a policy of the same name; see [Options.Shared]. A policy that is invalid is known only when
+// there is a request: the answer is then status 500, and OnError gets the error.
 func New(lim *brim.Limiter, policies Policies, o *Options) (func(http.Handler) http.Handler, error) {
 	if o == nil {
 		o = &Options{}
@@ -341,7 +343,8 @@ func (l *limited) failed(w http.ResponseWriter, r *http.Request, err error, next
 	}
 	switch {
 	case errors.Is(err, errPolicies), !caller.Away(err):
-		// Somebody must mend something. A client that can provoke the error must not get past the limit.
+		// Somebody must mend something. A client that can provoke the error must not get past the
+		// limit.
 		l.log.Error(l.options.Logger, "httplimit: a limit could not be decided until somebody mends this", err)
 		writeProblem(w, problem{Title: "Internal Server Error", Status: http.StatusInternalServerError})
 	case l.options.OnUnavailable == FailUnlimited && caller.OutOfReach(err):

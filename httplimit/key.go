@@ -18,11 +18,11 @@ type Clients struct {
 	// them. In any other request the field is ignored, because any client can send it. At most the
 	// last 64 elements of the field are read, of up to 1 KiB each.
 	TrustedProxies []netip.Prefix
-	// TrustedHops is the number of the application's own proxies in front of each other, for proxies
-	// whose addresses are not known. The client is the address that the outermost of them has named:
-	// the TrustedHops-th from the end of X-Forwarded-For. Every request must come through all of
-	// them, since a client that reaches the program past them can choose its address. It excludes
-	// TrustedProxies.
+	// TrustedHops is the number of the application's own proxies in front of each other, for
+	// proxies whose addresses are not known. The client is the address that the outermost of them
+	// has named: the TrustedHops-th from the end of X-Forwarded-For. Every request must come
+	// through all of them, since a client that reaches the program past them can choose its
+	// address. It excludes TrustedProxies.
 	TrustedHops int
 	// Forwarded reads the field Forwarded (RFC 7239) instead of X-Forwarded-For. Choose the field
 	// that the proxies write. The client may have written the other field.
@@ -40,7 +40,8 @@ func (c *Clients) Key(r *http.Request) string { return caller.Address(c.address(
 
 // Storable returns a key that every store can keep, for a key that a client has chosen and that a
 // program hands to a Limiter itself: "key:" and the key, or "hash:" and its SHA-256 if it is longer
-// than 256 bytes or not UTF-8. The keys of a [Policy] need it not. Two keys never get the same result.
+// than 256 bytes or not UTF-8. The keys of a [Policy] need it not. Two keys never get the same
+// result.
 func Storable(key string) string { return caller.Storable(key) }
 
 // key returns the key of the bucket that a policy has for a request.
@@ -52,8 +53,8 @@ func (l *limited) key(p Policy, r *http.Request) string {
 }
 
 // address returns the address of a request's client, or an invalid one if it has none. net/http
-// writes RemoteAddr with a port; other servers, middleware that sets the client's address, and tests
-// leave the port out.
+// writes RemoteAddr with a port; other servers, middleware that sets the client's address, and
+// tests leave the port out.
 func (c *Clients) address(r *http.Request) netip.Addr {
 	peer, ok := parseNode(r.RemoteAddr)
 	if !ok || c.TrustedHops == 0 && !c.trusts(peer) {

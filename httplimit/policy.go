@@ -15,23 +15,23 @@ import (
 // each policy.
 type Policy struct {
 	// Name tells the policy from all others. It is part of the key of each bucket, so two policies
-	// share a bucket only if they have the same name, and Limiters over the same store with the same
-	// prefix. It belongs to one middleware of a Limiter; see [Options.Shared]. It is also the name of
-	// the policy in [DraftFields]. It is required, and has 1 to 64 bytes of printable ASCII without a
-	// colon.
+	// share a bucket only if they have the same name, and Limiters over the same store with the
+	// same prefix. It belongs to one middleware of a Limiter; see [Options.Shared]. It is also the
+	// name of the policy in [DraftFields]. It is required, and has 1 to 64 bytes of printable ASCII
+	// without a colon.
 	Name string
-	// Key tells callers apart, for instance by their account. If it is "", the caller is the client's
-	// address, by [Options.Clients]. All requests without an address share a bucket, for instance
-	// those that come over a Unix socket: a Key must tell their clients apart. A key that no store can
-	// keep, because it is too long or not UTF-8, is replaced by its hash.
+	// Key tells callers apart, for instance by their account. If it is "", the caller is the
+	// client's address, by [Options.Clients]. All requests without an address share a bucket, for
+	// instance those that come over a Unix socket: a Key must tell their clients apart. A key that
+	// no store can keep, because it is too long or not UTF-8, is replaced by its hash.
 	Key string
 	// Limit is the limit of each caller. Under [brim.Nobody] a request is answered with status 429
-	// without Retry-After. A policy under [brim.Unlimited] admits every request without the store, and
-	// is in no fields.
+	// without Retry-After. A policy under [brim.Unlimited] admits every request without the store,
+	// and is in no fields.
 	Limit brim.Limit
-	// Cost returns the cost of a request in units of the limit; nil means 1. See [ContentLength]. To
-	// limit by the number of items in a body, read the body in a handler in front of the limit, and
-	// pass the number through the request's context.
+	// Cost returns the cost of a request in units of the limit; nil means 1. See [ContentLength].
+	// To limit by the number of items in a body, read the body in a handler in front of the limit,
+	// and pass the number through the request's context.
 	Cost func(r *http.Request) float64
 	// Unit is the quota unit in [DraftFields], for instance "content-bytes"; "" means requests.
 	Unit string
@@ -40,9 +40,9 @@ type Policy struct {
 	// and filled after it. nil counts each request before the handler. A handler that panics has
 	// answered with status 500, unless it had written another.
 	//
-	// Requests that run at once are all asked before the first of them counts, so a burst of m parallel
-	// requests can pass where one unit is left; all of them that count do count, and the bucket is full
-	// then. Strict closes that gap.
+	// Requests that run at once are all asked before the first of them counts, so a burst of m
+	// parallel requests can pass where one unit is left; all of them that count do count, and the
+	// bucket is full then. Strict closes that gap.
 	CountIf func(status int) bool
 	// Strict charges each request before the handler, and gives the units back after it if CountIf
 	// says that the request does not count. However many run at once, no more are admitted than the
@@ -60,14 +60,14 @@ type Policy struct {
 // Policies selects the policies of requests. [PerClient], [ByHeader] and [All] make some, and a
 // [PolicyFunc] is a function of the application.
 type Policies interface {
-	// Select returns the policies of a request. They are decided together: the request is admitted if
-	// it fits under all of them, and it is counted under none of them otherwise. Without policies, the
-	// request is admitted.
+	// Select returns the policies of a request. They are decided together: the request is admitted
+	// if it fits under all of them, and it is counted under none of them otherwise. Without
+	// policies, the request is admitted.
 	//
-	// Select is called on the goroutine of the request, so it must be safe for concurrent use. If it
-	// returns an error, the request is answered with status 500, whatever [Options.OnUnavailable] says:
-	// a client that can provoke the error must not get past the limit. To admit the request in spite of
-	// an error, return no policy.
+	// Select is called on the goroutine of the request, so it must be safe for concurrent use. If
+	// it returns an error, the request is answered with status 500, whatever
+	// [Options.OnUnavailable] says: a client that can provoke the error must not get past the
+	// limit. To admit the request in spite of an error, return no policy.
 	Select(r *http.Request) ([]Policy, error)
 }
 
@@ -94,8 +94,8 @@ func PerClient(name string, limit brim.Limit) Policies {
 // request without the field has the bucket of its client's address.
 //
 // The application must have checked the value before: a client that can choose any value gets a new
-// bucket for each request. The store keeps the value as a part of the bucket's key. If the value is a
-// secret, write a Policies whose Key is its hash.
+// bucket for each request. The store keeps the value as a part of the bucket's key. If the value is
+// a secret, write a Policies whose Key is its hash.
 func ByHeader(name, field string, limit brim.Limit) Policies {
 	return named{func(r *http.Request) ([]Policy, error) {
 		return []Policy{{Name: name, Key: r.Header.Get(field), Limit: limit}}, nil

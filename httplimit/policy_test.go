@@ -277,10 +277,10 @@ func (s slow) Fill(ctx context.Context, op store.Op) (store.State, error) {
 	}
 }
 
-// TestLeavers has 2,000 requests under a limit of 10 over a slow store. 40 clients wait for the answer.
-// The others leave before: they hang up, or a deadline of their own passes. An end of theirs is no
-// failure of the store, so FailOpen lets none of them pass. Calls go on behind a deadline and may
-// count; beyond 1,024 of them, memory admits the limit once more.
+// TestLeavers has 2,000 requests under a limit of 10 over a slow store. 40 clients wait for the
+// answer. The others leave before: they hang up, or a deadline of their own passes. An end of
+// theirs is no failure of the store, so FailOpen lets none of them pass. Calls go on behind a
+// deadline and may count; beyond 1,024 of them, memory admits the limit once more.
 func TestLeavers(t *testing.T) {
 	for _, c := range []struct {
 		name        string

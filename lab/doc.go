@@ -3,8 +3,8 @@
 //
 // Each harness is a package with a test of that name:
 //
-//   - crash cuts the power of bolt stores and ledgers at every moment, has calls of their file system
-//     fail, fills their disk, and kills their processes,
+//   - crash cuts the power of bolt stores and ledgers at every moment, has calls of their file
+//     system fail, fills their disk, and kills their processes,
 //   - sched runs the goroutines of combine, local, queue and the Shaper in
 //     random orders,
 //   - lin checks histories of concurrent calls on every backend, under faults of its

@@ -159,8 +159,8 @@ func (q *request) tier(m *Model) (string, error) {
 	return name, nil
 }
 
-// mostInput returns the most input tokens. A token of text has at least a byte, and each message has
-// more bytes of JSON than the provider adds tokens.
+// mostInput returns the most input tokens. A token of text has at least a byte, and each message
+// has more bytes of JSON than the provider adds tokens.
 func (q *request) mostInput(m *Model, s *shape) (int64, error) {
 	in := q.size - s.data
 	if s.tools {

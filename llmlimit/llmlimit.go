@@ -18,11 +18,11 @@
 // A call is charged exactly if the answer tells its usage and its end. In all other cases it is
 // charged at least as much as the provider can bill:
 //
-//   - If the input is known, and the end has not come, the call costs its input and the most output,
-//     but not more than was held.
+//   - If the input is known, and the end has not come, the call costs its input and the most
+//     output, but not more than was held.
 //   - If nothing is known, or the answer bills something beside tokens, the call costs all that was
-//     held: a stream that nobody asked for its usage, an answer that was cut off, a status of 408 or
-//     499, a server error that the provider has not written.
+//     held: a stream that nobody asked for its usage, an answer that was cut off, a status of 408
+//     or 499, a server error that the provider has not written.
 //   - If the process dies, the hold expires, and the call costs all that was held.
 //
 // A call costs nothing if the provider refuses it in its own words, or if nothing was sent. Each
@@ -33,8 +33,8 @@
 //
 // The most that a call can cost is the sum of the most input and the most output, at the dearest
 // price of the model. A token of text has at least a byte. Requests are refused if nobody can tell
-// their highest cost: a model without prices, tools that the provider runs, a background answer, and
-// every path that is no call of the four dialects, such as batches and realtime sessions.
+// their highest cost: a model without prices, tools that the provider runs, a background answer,
+// and every path that is no call of the four dialects, such as batches and realtime sessions.
 //
 // # Refusals
 //
@@ -47,8 +47,8 @@
 //
 // With [Options.Limiter], an answer of 429 with Retry-After blocks a bucket, and no process that
 // shares the bucket calls the provider until then. The headers that tell the remaining units of a
-// provider's limit are not read: two processes that fill a bucket up to the told level would add the
-// difference twice, and the headers of a whole answer are older than the answer.
+// provider's limit are not read: two processes that fill a bucket up to the told level would add
+// the difference twice, and the headers of a whole answer are older than the answer.
 package llmlimit
 
 import (
@@ -68,14 +68,14 @@ type Options struct {
 	// TTL is the time after which the hold of a killed process is spent; 0 means 30 seconds. While
 	// the process lives, holds last as long as their calls.
 	TTL time.Duration
-	// Drain reads the answers of callers who have left to their end, because the provider bills them
-	// and the end tells the bill. Close of such a body waits for that, for ten minutes at most. Use
-	// it in gateways. Programs usually want the call to stop, and its charge to be at most the
-	// output that they asked for.
+	// Drain reads the answers of callers who have left to their end, because the provider bills
+	// them and the end tells the bill. Close of such a body waits for that, for ten minutes at
+	// most. Use it in gateways. Programs usually want the call to stop, and its charge to be at
+	// most the output that they asked for.
 	Drain bool
 	// Unknown lets requests pass, without a charge, that are no calls of a known dialect, such as
-	// batches, uploads and realtime sessions. Otherwise they are refused with 400. Requests that are
-	// free of charge always pass.
+	// batches, uploads and realtime sessions. Otherwise they are refused with 400. Requests that
+	// are free of charge always pass.
 	Unknown bool
 	// Limiter and Bucket hold calls back that the provider would refuse. Each call puts 1 into the
 	// bucket of its model, or is refused with 429. A 429 of the provider that tells a time blocks
@@ -96,11 +96,11 @@ type Call struct {
 	Usage   Usage  // as the answer tells it; zero if it tells none
 	Held    spend.Money
 	Charged spend.Money
-	// Known reports that Charged is exactly the provider's bill by its own figures and the prices of
-	// the model. Otherwise Charged stands at or above it.
+	// Known reports that Charged is exactly the provider's bill by its own figures and the prices
+	// of the model. Otherwise Charged stands at or above it.
 	Known bool
-	// Err is the error of the ledger, which may not have taken the charge: the hold is then spent at
-	// its expiry. Or it is the error of the Limiter, which may not have blocked the bucket.
+	// Err is the error of the ledger, which may not have taken the charge: the hold is then spent
+	// at its expiry. Or it is the error of the Limiter, which may not have blocked the bucket.
 	Err error
 }
 
@@ -112,8 +112,8 @@ type accounts struct {
 	also []spend.Account
 }
 
-// For returns a context whose calls are charged to an account of the main budget, and to accounts of
-// further budgets: to all of them, or not sent. A call without an account is refused with 403.
+// For returns a context whose calls are charged to an account of the main budget, and to accounts
+// of further budgets: to all of them, or not sent. A call without an account is refused with 403.
 func For(ctx context.Context, account string, also ...spend.Account) context.Context {
 	return context.WithValue(ctx, accountsKey{}, accounts{account, also})
 }
@@ -123,7 +123,8 @@ func For(ctx context.Context, account string, also ...spend.Account) context.Con
 //
 // The body of an answer must be read to its end, or closed, as always. The Transport charges the
 // call before the caller sees the end, an error or the return of Close, so that the next call finds
-// the charge; it waits for the ledger for 5 seconds at most, and goes on charging in the background.
+// the charge; it waits for the ledger for 5 seconds at most, and goes on charging in the
+// background.
 //
 // It sends a request as it came, with two exceptions. It removes Accept-Encoding, so that
 // [http.Transport] compresses by itself. And it asks a stream of Chat Completions for its usage; if

@@ -16,8 +16,8 @@ import (
 // The tests below are situations in which other gateways lost count, by their public issues and
 // documentation; docs/llm.md names them.
 
-// TestPeerLeak: of calls that end in every way, none leaves a reservation behind. LiteLLM's counters
-// kept those of some ends, until keys without any spend were refused.
+// TestPeerLeak: of calls that end in every way, none leaves a reservation behind. LiteLLM's
+// counters kept those of some ends, until keys without any spend were refused.
 func TestPeerLeak(t *testing.T) {
 	ends := []http.HandlerFunc{
 		say(200, jsonType, okChat), say(200, jsonType, `{}`), say(400, jsonType, refusing), say(429, jsonType, refusing),
@@ -43,8 +43,8 @@ func TestPeerLeak(t *testing.T) {
 	}
 }
 
-// TestPeerTwice: the settlement fails after a part of it was made, and is sent again. LiteLLM counted
-// the reservation and the cost, on the levels that it had reached.
+// TestPeerTwice: the settlement fails after a part of it was made, and is sent again. LiteLLM
+// counted the reservation and the cost, on the levels that it had reached.
 func TestPeerTwice(t *testing.T) {
 	for _, made := range []bool{false, true} {
 		f := &flaky{Ledger: memledger.New(nil), after: 1 << 30}
@@ -84,8 +84,8 @@ func TestPeerLevel(t *testing.T) {
 }
 
 // TestPeerAfterwards: calls at the same time count before their answers. Gateways that count an
-// answer at its end, such as Envoy AI Gateway, agentgateway and Kuadrant without reservations, admit
-// all of them.
+// answer at its end, such as Envoy AI Gateway, agentgateway and Kuadrant without reservations,
+// admit all of them.
 func TestPeerAfterwards(t *testing.T) {
 	meet := make(chan struct{})
 	w := newWorld(t, memledger.New(nil), 300, func(rw http.ResponseWriter, r *http.Request) {
@@ -98,7 +98,8 @@ func TestPeerAfterwards(t *testing.T) {
 	}
 }
 
-// atOnce makes n calls at the same time, of which some fit. The others are refused while those wait.
+// atOnce makes n calls at the same time, of which some fit. The others are refused while those
+// wait.
 func atOnce(t *testing.T, w *world, n, fit int, meet chan struct{}) {
 	t.Helper()
 	calls, codes := w.transport(Options{}), make(chan int, n)
@@ -123,8 +124,8 @@ func atOnce(t *testing.T, w *world, n, fit int, meet chan struct{}) {
 	all.Wait()
 }
 
-// TestPeerUnpriced: a success whose price nobody knows is charged all that was held. LiteLLM released
-// the reservation and recorded nothing.
+// TestPeerUnpriced: a success whose price nobody knows is charged all that was held. LiteLLM
+// released the reservation and recorded nothing.
 func TestPeerUnpriced(t *testing.T) {
 	w := newWorld(t, memledger.New(nil), 1000, say(200, jsonType, strings.Replace(okChat, `"usage"`, `"service_tier":"priority","usage"`, 1)))
 	if _, _, err := w.post(inLevels(t.Context()), w.transport(Options{}), chatPath, askChat); err != nil {

@@ -40,8 +40,8 @@ type Model struct {
 	// of the answer; 0 means 2,048.
 	Hidden int64
 	// Extra is the most that a call costs beside the tokens of its own texts: for tools that the
-	// provider runs, which bill their input again and again, and for audio and images in the answer.
-	// Zero refuses such requests.
+	// provider runs, which bill their input again and again, and for audio and images in the
+	// answer. Zero refuses such requests.
 	Extra spend.Money
 }
 

@@ -276,8 +276,8 @@ func (c *call) learn(ctx context.Context, resp *http.Response) {
 	_, c.blocked = c.t.o.Limiter.Block(ctx, c.bucket.Key, after)
 }
 
-// retryAfter returns the wait that a provider demands, by the header with milliseconds of OpenAI, or
-// by Retry-After.
+// retryAfter returns the wait that a provider demands, by the header with milliseconds of OpenAI,
+// or by Retry-After.
 func retryAfter(h http.Header) (time.Duration, bool) {
 	if ms, err := time.ParseDuration(h.Get("Retry-After-Ms") + "ms"); err == nil && ms >= 0 {
 		return ms, true

@@ -50,8 +50,8 @@ type account struct {
 
 // close ends the account's allotment and discards the allotment of a pending request. It returns
 // the channel that is closed when that request has ended, or nil. The balance of a later account of
-// the same bucket starts at zero. Zero is less than the true balance. The bound still holds, because
-// nobody serves the units of the closed account any more.
+// the same bucket starts at zero. Zero is less than the true balance. The bound still holds,
+// because nobody serves the units of the closed account any more.
 func (a *account) close() (pending <-chan struct{}) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -90,7 +90,8 @@ func (cs *cacheSet) learn(hash uint64, key string, e snapshot, refused bool, gen
 	if cs.generation.Load() != generation || old != nil && !other && !e.supersedes(old) {
 		return
 	}
-	// If the same amount would fit again, the amount that the old snapshot refuses may still not fit.
+	// If the same amount would fit again, the amount that the old snapshot refuses may still not
+	// fit.
 	if e.wait == 0 && !refused && (old == nil || other || !e.keepFor(old.amount)) {
 		cs.remove(hash, key)
 		return
@@ -98,9 +99,10 @@ func (cs *cacheSet) learn(hash uint64, key string, e snapshot, refused bool, gen
 	cs.publish(hash, key, e, old)
 }
 
-// note publishes the snapshot e of an answer to an op that wrote no limit, unless the generation has
-// changed since the question or the set holds a better snapshot or one of another limit. A question's
-// snapshot takes the place of another kind only if that is not believed any more. The set is locked.
+// note publishes the snapshot e of an answer to an op that wrote no limit, unless the generation
+// has changed since the question or the set holds a better snapshot or one of another limit. A
+// question's snapshot takes the place of another kind only if that is not believed any more. The
+// set is locked.
 func (cs *cacheSet) note(hash uint64, key string, e snapshot, generation uint64, remember int64) {
 	old := cs.find(hash, key)
 	if cs.generation.Load() != generation || e.limit() == (store.Limit{}) ||

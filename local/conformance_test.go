@@ -12,14 +12,14 @@ import (
 	"github.com/brimgo/brim/store/storetest"
 )
 
-// skewed watches a store for answers from which the wrapper makes estimates that are safe, while the
-// suite demands exact answers. Each such answer puts the wrapper's clock back, and the wrapper then
-// ignores all older answers.
+// skewed watches a store for answers from which the wrapper makes estimates that are safe, while
+// the suite demands exact answers. Each such answer puts the wrapper's clock back, and the wrapper
+// then ignores all older answers.
 //
-// The fill was decided while the clock was behind the bucket's time, and the answer does not tell how
-// far: the wrapper asks the store too soon (see TestBehindItsBucket). Or the bucket leaks at another
-// rate than the call's, which a refusal under a block, a question and an amount above the capacity
-// leave as it is.
+// The fill was decided while the clock was behind the bucket's time, and the answer does not tell
+// how far: the wrapper asks the store too soon (see TestBehindItsBucket). Or the bucket leaks at
+// another rate than the call's, which a refusal under a block, a question and an amount above the
+// capacity leave as it is.
 type skewed struct {
 	store.Store
 	clock  func() time.Time
@@ -53,10 +53,10 @@ func (s *skewed) wrapperClock() time.Time {
 // TestConformance runs the whole suite over a store in memory and one on a server.
 //
 // Refusals with a long Remember answer from memory as often as they can; in the smallest table,
-// buckets evict each other. Leases get a share too small for any allotment, so that each call reaches
-// the store and its answer must come back unchanged. Allotments would break the suite, which demands
-// exact levels: a bucket with allotments is fuller than the units that were served. TestModel tests
-// allotments.
+// buckets evict each other. Leases get a share too small for any allotment, so that each call
+// reaches the store and its answer must come back unchanged. Allotments would break the suite,
+// which demands exact levels: a bucket with allotments is fuller than the units that were served.
+// TestModel tests allotments.
 func TestConformance(t *testing.T) {
 	type open func(testing.TB, func() time.Time) store.Store
 	refusing := func(o local.RefusalsOptions) func(testing.TB, open, func() time.Time) store.Store {

@@ -8,9 +8,9 @@
 //
 // [Refusals] answers repeated refusals, so that a flood of calls which a bucket cannot admit does
 // not reach the store. [Leases] takes units of a busy bucket in advance and accepts calls from
-// them. [Fallback] lets a second store decide by a share of each limit while the first fails. A State
-// that was not decided by the wrapped store has Estimate set. The stores that all three return are
-// safe for concurrent use, and their Close closes the wrapped store.
+// them. [Fallback] lets a second store decide by a share of each limit while the first fails. A
+// State that was not decided by the wrapped store has Estimate set. The stores that all three
+// return are safe for concurrent use, and their Close closes the wrapped store.
 //
 // # Refusals
 //
@@ -41,36 +41,36 @@
 // [store.Store].Read teach nothing.
 //
 // While one caller asks the store whether a bucket has room again, other callers of the bucket wait
-// for the answer, unless the wrapper knows that their amounts may fit beside the amount of the first
-// caller. A caller waits for at most three answers, and then asks by itself.
+// for the answer, unless the wrapper knows that their amounts may fit beside the amount of the
+// first caller. A caller waits for at most three answers, and then asks by itself.
 //
 // # Leases
 //
-// A lease takes an allotment of units with one TryFillup of the wrapped store, and accepts the calls
-// that follow from the allotment. Any number of processes may lease one bucket. In any window of
-// time, all of them together accept at most the units that the bucket holds and leaks, even if
+// A lease takes an allotment of units with one TryFillup of the wrapped store, and accepts the
+// calls that follow from the allotment. Any number of processes may lease one bucket. In any window
+// of time, all of them together accept at most the units that the bucket holds and leaks, even if
 // processes crash, stall or lose allotments. The comment on the type allotment in the source proves
 // it.
 //
 // Only TryFillup is served from allotments: mode IfFits, without Hold, Ceiling, Turn or penalty. An
 // AbleToAccept about units that an allotment has is answered from it, and takes nothing out. All
 // other calls reach the store. Read and Visit show the bucket with the allotments in its level. A
-// Shaper gains nothing from leases, because its calls reach the store. Limiter.Wait takes units that an
-// allotment has, and books in the store if it has none.
+// Shaper gains nothing from leases, because its calls reach the store. Limiter.Wait takes units
+// that an allotment has, and books in the store if it has none.
 //
 // The units of an allotment count in the bucket's level as soon as the store has granted them. A
 // call can therefore be refused while allotments hold units that nobody uses. A process never gives
 // units back: unused units lapse as fast as the bucket leaks, after one second at the latest, also
-// if the process crashes. [LeasesOptions].Share limits the waste. The store grants an allotment only
-// if the bucket is then filled to at most Share of its capacity, a quarter by default. So a bucket
-// of capacity c under leases refuses a call only if a bucket of capacity (1 - Share) * c, filled with
-// the units that were served, would refuse it, too.
+// if the process crashes. [LeasesOptions].Share limits the waste. The store grants an allotment
+// only if the bucket is then filled to at most Share of its capacity, a quarter by default. So a
+// bucket of capacity c under leases refuses a call only if a bucket of capacity (1 - Share) * c,
+// filled with the units that were served, would refuse it, too.
 //
-// A process gets no allotment of a bucket that is fuller than Share, is asked rarely, leaks slowly or
-// does not leak at all. Each call on such a bucket goes to the store and is exact. An allotment
-// covers the demand of this process during [LeasesOptions].Ahead, or the units that the bucket leaks
-// in that time, whichever is more. It never exceeds the units that the bucket leaks in a second, nor
-// a quarter of the share.
+// A process gets no allotment of a bucket that is fuller than Share, is asked rarely, leaks slowly
+// or does not leak at all. Each call on such a bucket goes to the store and is exact. An allotment
+// covers the demand of this process during [LeasesOptions].Ahead, or the units that the bucket
+// leaks in that time, whichever is more. It never exceeds the units that the bucket leaks in a
+// second, nor a quarter of the share.
 //
 // # Exceptions to the bound of leases
 //
@@ -78,12 +78,12 @@
 // serves its allotment until it is used up or has lapsed. After such a change, the processes may
 // accept, in addition to the bound, the units of the allotments that they held at that moment. The
 // same holds for a Fillup that loses units over the capacity, and for units that go in beyond it. A
-// reset, a block, another limit and such a fill that go through the same wrapper end its allotment at
-// once. A drain does not end it, and makes room as it does without leases.
+// reset, a block, another limit and such a fill that go through the same wrapper end its allotment
+// at once. A drain does not end it, and makes room as it does without leases.
 //
 // A lease measures a time on this machine's monotonic clock and on its wall clock, takes the longer
 // result, and adds a thousandth. It reads both because the monotonic clock of some systems stops
 // while the machine is suspended. If a machine is suspended and its wall clock is set back before
-// its next allotment, the lease counts too little time, by as much as the clock was set back. If the
-// store's clock is set forward, the bucket leaks for the step and the allotments do not.
+// its next allotment, the lease counts too little time, by as much as the clock was set back. If
+// the store's clock is set forward, the bucket leaks for the step and the allotments do not.
 package local

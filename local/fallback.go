@@ -25,7 +25,8 @@ const (
 // FallbackOptions adjust [Fallback]. The zero value selects the defaults.
 type FallbackOptions struct {
 	// Share is the share of each limit that the standby store admits, above 0 and up to 1; 0 means
-	// [DefaultShare]. If N processes share the buckets, 1/N keeps all of them together to the limit.
+	// [DefaultShare]. If N processes share the buckets, 1/N keeps all of them together to the
+	// limit.
 	Share float64
 	// Patience is the time after which a call to the store is overdue, and cut short; 0 means
 	// [DefaultPatience].
@@ -33,14 +34,14 @@ type FallbackOptions struct {
 	// Retry is the time from one attempt to reach the store again to the next, for a key that is
 	// overdue and for all keys; 0 means [DefaultRetry].
 	Retry time.Duration
-	// Switched is told of the beginning of each outage, with the error of the question that failed, and
-	// of its end, with nil. It must not block. nil means that nobody is told.
+	// Switched is told of the beginning of each outage, with the error of the question that failed,
+	// and of its end, with nil. It must not block. nil means that nobody is told.
 	Switched func(err error)
 }
 
-// Fallback returns a store over s that lets standby, usually a store in memory, decide while s is out
-// of reach; o may be nil. If a store is nil, the error is [store.ErrClosed]. It also fails if an
-// option is out of range. Close closes both stores.
+// Fallback returns a store over s that lets standby, usually a store in memory, decide while s is
+// out of reach; o may be nil. If a store is nil, the error is [store.ErrClosed]. It also fails if
+// an option is out of range. Close closes both stores.
 //
 // Fallback serves the calls of TryFillup, TryFillupAll, Fillup and AbleToAccept. If such a call to
 // s is [store.ErrUnavailable] or [store.ErrUnknownOutcome], or takes longer than Patience, the
@@ -50,21 +51,21 @@ type FallbackOptions struct {
 // turn is one of these: during an outage Limiter.Wait fills the standby store if n fits there, and
 // otherwise fails.
 //
-// Only Patience judges s, from the start of a call, and never the caller. If the deadline of a caller
-// is nearer, the call to s goes on without the caller, on a goroutine of its own; there are at most
-// 1,024 of them, and beyond that the standby store decides at once. At the deadline the caller gets
-// the answer of the standby store. A caller that cancels its context gets its error.
+// Only Patience judges s, from the start of a call, and never the caller. If the deadline of a
+// caller is nearer, the call to s goes on without the caller, on a goroutine of its own; there are
+// at most 1,024 of them, and beyond that the standby store decides at once. At the deadline the
+// caller gets the answer of the standby store. A caller that cancels its context gets its error.
 //
 // A failed or overdue call sends only its own key to the standby store, for Retry; then one call
-// tries s again. An outage of all keys begins when s also fails to answer a question about a key that
-// no client can name, within half of Patience. Fallback asks it, one at a time, as soon as a call
-// fails, or has lasted for half of Patience. So no client can choose an outage for others, and after
-// Patience the standby store answers all calls at once. During an outage, Fallback asks the question
-// once in Retry, and the first answer ends the outage.
+// tries s again. An outage of all keys begins when s also fails to answer a question about a key
+// that no client can name, within half of Patience. Fallback asks it, one at a time, as soon as a
+// call fails, or has lasted for half of Patience. So no client can choose an outage for others, and
+// after Patience the standby store answers all calls at once. During an outage, Fallback asks the
+// question once in Retry, and the first answer ends the outage.
 //
 // In any time T, N processes admit at most N * Share * (c + r * T) units for a bucket of capacity c
-// and rate r, in addition to the bound of s. A limit that never leaks is granted anew by each process
-// and each restart.
+// and rate r, in addition to the bound of s. A limit that never leaks is granted anew by each
+// process and each restart.
 func Fallback(s, standby store.Store, o *FallbackOptions) (store.Store, error) {
 	if o == nil {
 		o = &FallbackOptions{}
@@ -118,8 +119,8 @@ type fallback struct {
 const (
 	// maxDetached is the largest number of calls that go on without their callers.
 	maxDetached = 1024
-	// maxLate is the largest number of keys that are known to be late. A call of any other waits for
-	// Patience.
+	// maxLate is the largest number of keys that are known to be late. A call of any other waits
+	// for Patience.
 	maxLate = 1024
 )
 
@@ -140,8 +141,9 @@ func (f *fallback) Fill(ctx context.Context, op store.Op) (store.State, error) {
 		})
 }
 
-// Apply lets the standby store decide txns if the wrapped store is out of reach. Their keys are late
-// together: a client whose own key is slow must not send the key of all clients to the standby store.
+// Apply lets the standby store decide txns if the wrapped store is out of reach. Their keys are
+// late together: a client whose own key is slow must not send the key of all clients to the standby
+// store.
 func (f *fallback) Apply(ctx context.Context, txns ...store.Txn) ([]store.Result, error) {
 	if err := f.check(ctx, "apply"); err != nil {
 		return nil, err
@@ -165,7 +167,8 @@ func (f *fallback) Apply(ctx context.Context, txns ...store.Txn) ([]store.Result
 		func(ctx context.Context) ([]store.Result, error) { return f.applyStandby(ctx, own) })
 }
 
-// tryAll applies txns. If one of them failed because the store is out of reach, all count as failed.
+// tryAll applies txns. If one of them failed because the store is out of reach, all count as
+// failed.
 func (f *fallback) tryAll(ctx context.Context, txns []store.Txn) ([]store.Result, error) {
 	results, err := f.Store.Apply(ctx, txns...)
 	for i := range results {
@@ -193,8 +196,9 @@ func (f *fallback) applyStandby(ctx context.Context, txns []store.Txn) ([]store.
 	return results, err
 }
 
-// servable reports whether the standby store may decide op: a TryFillup, a Fillup or an AbleToAccept.
-// A hold would be unknown to the store afterwards, and turns of a queue have an order there.
+// servable reports whether the standby store may decide op: a TryFillup, a Fillup or an
+// AbleToAccept. A hold would be unknown to the store afterwards, and turns of a queue have an order
+// there.
 func servable(op *store.Op) bool {
 	return (op.Mode == store.IfFits || op.Mode == store.Clamp || op.Mode == store.Ask) &&
 		op.Amount >= 0 && op.Hold == 0 && !op.Turn && op.CeilingAt.IsZero() && op.Limit != (store.Limit{})
@@ -210,8 +214,8 @@ func (f *fallback) scaled(op store.Op) store.Op {
 	return op
 }
 
-// mark says in an answer of the standby store that it is one. An amount above the share may fit when
-// the outage is over.
+// mark says in an answer of the standby store that it is one. An amount above the share may fit
+// when the outage is over.
 func (f *fallback) mark(st *store.State, op *store.Op) {
 	st.Estimate = true
 	if st.RetryAfter >= store.Never && op.Amount <= op.Capacity {
@@ -219,8 +223,8 @@ func (f *fallback) mark(st *store.State, op *store.Op) {
 	}
 }
 
-// decide returns the answer of try, which calls the wrapped store, or that of standby if the store is
-// out of reach for the key. With asks, try changes nothing.
+// decide returns the answer of try, which calls the wrapped store, or that of standby if the store
+// is out of reach for the key. With asks, try changes nothing.
 func decide[T any](
 	ctx context.Context, f *fallback, key string, asks bool, try, standby func(context.Context) (T, error),
 ) (T, error) {
@@ -262,7 +266,8 @@ type answer[T any] struct {
 	away  bool
 }
 
-// call calls the wrapped store for at most Patience, and notes whether it is out of reach for the key.
+// call calls the wrapped store for at most Patience, and notes whether it is out of reach for the
+// key.
 func call[T any](ctx context.Context, f *fallback, key string, try func(context.Context) (T, error)) (a answer[T]) {
 	began := time.Now()
 	bound, cancel := context.WithCancel(ctx)
@@ -365,7 +370,8 @@ func (f *fallback) ask(pause time.Duration) {
 // now returns the time since the wrapper was made.
 func (f *fallback) now() time.Duration { return time.Since(f.start) }
 
-// Close ends the questions and closes both stores. Calls that go on without their callers end before.
+// Close ends the questions and closes both stores. Calls that go on without their callers end
+// before.
 func (f *fallback) Close() error {
 	f.starting.Lock()
 	f.closed.Store(true)

@@ -185,8 +185,8 @@ func TestFallback(t *testing.T) {
 
 var ten = brim.Limit{Capacity: 10, LeakRate: 1}
 
-// TestFallbackOfAKey: a key that is overdue, for instance because somebody holds its row, sends only
-// its own calls to the standby store.
+// TestFallbackOfAKey: a key that is overdue, for instance because somebody holds its row, sends
+// only its own calls to the standby store.
 func TestFallbackOfAKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := &failing{Store: inMemory(t, nil), only: "slow"}
@@ -295,8 +295,8 @@ func (s slow) Fill(ctx context.Context, op store.Op) (store.State, error) {
 	return s.Store.Fill(ctx, op)
 }
 
-// TestFallbackOfErrors: only a store that is out of reach lets the standby store decide, and a caller
-// that leaves tells nothing about the store.
+// TestFallbackOfErrors: only a store that is out of reach lets the standby store decide, and a
+// caller that leaves tells nothing about the store.
 func TestFallbackOfErrors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := &failing{Store: inMemory(t, nil)}
@@ -335,8 +335,9 @@ func TestFallbackOfErrors(t *testing.T) {
 	})
 }
 
-// TestFallbackBound runs four processes through outages at random times. They admit no more than the
-// documented bound, and no caller of TryFillup gets an error from a store that refuses connections.
+// TestFallbackBound runs four processes through outages at random times. They admit no more than
+// the documented bound, and no caller of TryFillup gets an error from a store that refuses
+// connections.
 func TestFallbackBound(t *testing.T) {
 	for attempt := range seed.Attempts(8, 2000) {
 		synctest.Test(t, func(t *testing.T) {
@@ -388,8 +389,8 @@ func TestFallbackClosed(t *testing.T) {
 	}
 }
 
-// TestFallbackOverRedis kills a server, and stops one so that it answers nothing, while four processes
-// fill a bucket. All together admit no more than the bound, and no caller gets an error.
+// TestFallbackOverRedis kills a server, and stops one so that it answers nothing, while four
+// processes fill a bucket. All together admit no more than the bound, and no caller gets an error.
 func TestFallbackOverRedis(t *testing.T) {
 	for _, c := range []struct {
 		name       string

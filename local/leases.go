@@ -29,8 +29,8 @@ type LeasesOptions struct {
 	Clock func() time.Time
 }
 
-// Leases returns a store over s that serves busy buckets from allotments; o may be nil. If s is nil,
-// the error is [store.ErrClosed]. It also fails if an option is out of range.
+// Leases returns a store over s that serves busy buckets from allotments; o may be nil. If s is
+// nil, the error is [store.ErrClosed]. It also fails if an option is out of range.
 //
 // The store runs a goroutine only while it asks for an allotment; Close waits for that goroutine,
 // and the unused units leak from the buckets. If the context of a caller ends while it waits for

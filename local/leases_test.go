@@ -152,9 +152,9 @@ func TestEndsAllotment(t *testing.T) {
 	}
 }
 
-// TestAnotherLimitComesLast asks by another limit while a request for an allotment is on its way. The
-// request goes out with the old limit, so it must come first: the bucket must not leak at the old
-// rate afterwards.
+// TestAnotherLimitComesLast asks by another limit while a request for an allotment is on its way.
+// The request goes out with the old limit, so it must come first: the bucket must not leak at the
+// old rate afterwards.
 func TestAnotherLimitComesLast(t *testing.T) {
 	for _, call := range []func(context.Context, store.Store, store.Op) error{
 		func(ctx context.Context, s store.Store, op store.Op) error { _, err := s.Fill(ctx, op); return err },
@@ -186,7 +186,8 @@ func TestAnotherLimitComesLast(t *testing.T) {
 				}
 				must(t, <-asked)
 			}
-			// The one that waits leaves, since its call could come after the next as well as before it.
+			// The one that waits leaves, since its call could come after the next as well as before
+			// it.
 			leave()
 			if err := <-asked; !errors.Is(err, context.Canceled) {
 				t.Fatal(err)

@@ -15,8 +15,8 @@ const backend = "local"
 // the store by itself.
 const maxWaits = 3
 
-// wrapper is the part that the wrappers share. Methods that a wrapper does not override are those of
-// the wrapped store, which refuses them itself after Close or if the context has ended.
+// wrapper is the part that the wrappers share. Methods that a wrapper does not override are those
+// of the wrapped store, which refuses them itself after Close or if the context has ended.
 type wrapper struct {
 	store.Store
 	clock  func() time.Time // that replaces the system's clocks, or nil

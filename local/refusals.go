@@ -17,8 +17,8 @@ type RefusalsOptions struct {
 	Remember time.Duration
 	// MaxBuckets is the approximate number of buckets that are remembered; 0 means 65,536. A bucket
 	// that is forgotten for lack of space costs one more question to the store. The table allocates
-	// about 50 bytes for each of MaxBuckets at once. Each remembered bucket takes another 192 bytes,
-	// and a copy of its key if the key is longer than 23 bytes.
+	// about 50 bytes for each of MaxBuckets at once. Each remembered bucket takes another 192
+	// bytes, and a copy of its key if the key is longer than 23 bytes.
 	MaxBuckets int
 	// Clock replaces the monotonic clock, for tests. It must be safe for concurrent use. If it runs
 	// backwards, answers that were learned at a later time are ignored.
@@ -97,8 +97,8 @@ func refusable(op *store.Op) bool {
 	return (op.Mode == store.IfFits || op.Mode == store.Ask) && op.CeilingAt.IsZero()
 }
 
-// observe asks the wrapped store by an op of mode Ask or Block, and learns from a refusal or a block.
-// The op adds no units, so nobody waits for its answer.
+// observe asks the wrapped store by an op of mode Ask or Block, and learns from a refusal or a
+// block. The op adds no units, so nobody waits for its answer.
 func (r *refusals) observe(ctx context.Context, op *store.Op, cs *cacheSet, h uint64) (store.State, error) {
 	generation := cs.generation.Load()
 	sent := r.now()

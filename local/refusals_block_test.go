@@ -77,7 +77,8 @@ func TestRefusalsBlockFlood(t *testing.T) {
 	}
 }
 
-// TestRefusalsLeaveTraces has calls whose refusal from memory would change the answers of other callers.
+// TestRefusalsLeaveTraces has calls whose refusal from memory would change the answers of other
+// callers.
 func TestRefusalsLeaveTraces(t *testing.T) {
 	slow, fast := store.Limit{Capacity: 10, LeakRate: 1e-3}.For("k"), store.Limit{Capacity: 10, LeakRate: 1}.For("k")
 	block := store.Op{Bucket: store.Bucket{Key: "k"}, BlockFor: 10 * time.Second, Mode: store.Block}

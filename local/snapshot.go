@@ -167,11 +167,11 @@ func (e *snapshot) fitsBesidePending(op *store.Op, now, remember int64) bool {
 	return e.rec.LevelAt(e.maxClock(elapsed))+e.rec.Held+e.units+op.Amount+op.Hold <= op.Capacity
 }
 
-// supersedes reports whether e should replace old as the snapshot of the bucket. If the store may have
-// answered the two questions in either order, the later time on its clock decides, and then the
-// higher level. Two readings of one value overlap, because a coarse clock may not have moved between
-// them. If the question of e ended before that of old began, an injected clock was put back, and e is
-// the later snapshot.
+// supersedes reports whether e should replace old as the snapshot of the bucket. If the store may
+// have answered the two questions in either order, the later time on its clock decides, and then
+// the higher level. Two readings of one value overlap, because a coarse clock may not have moved
+// between them. If the question of e ended before that of old began, an injected clock was put
+// back, and e is the later snapshot.
 func (e *snapshot) supersedes(old *snapshot) bool {
 	overlap := e.sent <= old.received && e.received >= old.sent
 	return !overlap || e.rec.Time > old.rec.Time ||

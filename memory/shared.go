@@ -17,7 +17,8 @@ const (
 	// sharedCount is the number of shared buckets of a limit. A flood of new keys must fill all of
 	// them before everybody who comes new is refused.
 	sharedCount = 1024
-	// maxShared is the number of limits that have shared buckets, which bounds their memory to 4 MB.
+	// maxShared is the number of limits that have shared buckets, which bounds their memory to 4
+	// MB.
 	maxShared = 64
 )
 
@@ -42,8 +43,8 @@ func shareable(op *store.Op) bool {
 // full reports whether the store has no place for another bucket.
 func (s *Store) full() bool { return s.maxBuckets > 0 && s.count.Load() >= s.maxBuckets }
 
-// sharedBy returns the shared bucket of op at the time now, or nil if too many limits have some. The
-// caller has locked s.shared.
+// sharedBy returns the shared bucket of op at the time now, or nil if too many limits have some.
+// The caller has locked s.shared.
 func (s *Store) sharedBy(op *store.Op, now int64) *store.Record {
 	all := s.shared.buckets[op.Limit]
 	if all == nil {

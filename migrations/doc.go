@@ -21,8 +21,8 @@
 // # Partitions
 //
 // The migrations make plain tables. To partition the table of buckets by the hash of its key, run
-// the statements of docs/postgres.md after them. Up finds nothing to do afterwards, and works on such
-// a table as well.
+// the statements of docs/postgres.md after them. Up finds nothing to do afterwards, and works on
+// such a table as well.
 //
 // # Poolers
 //

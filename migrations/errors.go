@@ -12,8 +12,8 @@ import (
 )
 
 // The reasons why a migration did not run. Match them with [errors.Is]. errors.As finds the error
-// of the server, a *pgconn.PgError. Each error is [store.ErrUnavailable] if it is known to pass by itself,
-// as that of a server that cannot be reached, and [store.ErrMisconfigured] if it is not.
+// of the server, a *pgconn.PgError. Each error is [store.ErrUnavailable] if it is known to pass by
+// itself, as that of a server that cannot be reached, and [store.ErrMisconfigured] if it is not.
 var (
 	// ErrLocked reports a lock that was not granted within Options.LockTimeout. It passes.
 	ErrLocked = fmt.Errorf("%w: locked by another session", store.ErrUnavailable)

@@ -51,12 +51,12 @@ type Partitioned struct {
 
 // Partition keeps the partitions of the entries of a ledger, whose table is partitioned by range of
 // the column at. It creates those of this period and of so many ahead, and drops those that have
-// ended and of whose entries no rule needs any, as Prune of package spend has told for each account.
-// Run it as the owner of the tables, after each Prune, and as often as you like.
+// ended and of whose entries no rule needs any, as Prune of package spend has told for each
+// account. Run it as the owner of the tables, after each Prune, and as often as you like.
 //
-// Callers of the ledger go on meanwhile. Each try for a lock has them wait for a tenth of a second at
-// most; after Options.LockTimeout the error is [ErrLocked]. Entries without a partition are in the
-// default one, which Partition creates if it is missing. There the old ones are deleted. New
+// Callers of the ledger go on meanwhile. Each try for a lock has them wait for a tenth of a second
+// at most; after Options.LockTimeout the error is [ErrLocked]. Entries without a partition are in
+// the default one, which Partition creates if it is missing. There the old ones are deleted. New
 // partitions begin after the others. A period of which the default partition has entries gets none.
 func Partition(ctx context.Context, pool *pgxpool.Pool, every Period, ahead int, o *Options) (Partitioned, error) {
 	p, err := newPlan(o)
@@ -169,8 +169,8 @@ func (k *keeper) lock(ctx context.Context, tx pgx.Tx, sql string) error {
 	}
 }
 
-// create creates the next partition, the default one first. Callers use the others meanwhile, as they
-// could not beside PARTITION OF.
+// create creates the next partition, the default one first. Callers use the others meanwhile, as
+// they could not beside PARTITION OF.
 func (k *keeper) create(ctx context.Context, tx pgx.Tx, s state) (more bool, err error) {
 	from, _ := k.every.begin(s.now)
 	ahead := from
@@ -208,8 +208,8 @@ func (k *keeper) create(ctx context.Context, tx pgx.Tx, s state) (more bool, err
 	return true, err
 }
 
-// drop drops the next partition that has ended, if no rule needs its entries. Meanwhile none comes to
-// it: one of a clock that is behind waits, or goes to the default partition afterwards.
+// drop drops the next partition that has ended, if no rule needs its entries. Meanwhile none comes
+// to it: one of a clock that is behind waits, or goes to the default partition afterwards.
 func (k *keeper) drop(ctx context.Context, tx pgx.Tx, s state) (more bool, err error) {
 	for _, p := range s.all {
 		if p.End.After(s.now) || slices.Contains(k.asked, p.Name) {

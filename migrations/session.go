@@ -101,8 +101,8 @@ func (s *session) close() {
 
 // prepare sets the timeouts and the search_path of the session. A role may have timeouts for its
 // queries, which are too short for migrations. A role may also have a search_path on which another
-// schema comes before pg_catalog. That schema can define operators, functions and types of the names
-// that golang-migrate uses.
+// schema comes before pg_catalog. That schema can define operators, functions and types of the
+// names that golang-migrate uses.
 func (s *session) prepare(ctx context.Context, p plan) error {
 	_, err := s.conn.Exec(ctx,
 		`SELECT pg_catalog.set_config('search_path', 'pg_catalog', false),

@@ -40,9 +40,10 @@ func answerTries(s *Store, g group, r row) (open []*fillRequest) {
 	return open
 }
 
-// answerUnwritten answers requests from the row as it was read after the UPDATE had left it alone, also
-// because the row is damaged. It returns all of them if one of them changes the row: it fits by now, or the smallest amounts of the
-// group do, or its refusal changes the rate of the bucket. Package store then decides under a lock.
+// answerUnwritten answers requests from the row as it was read after the UPDATE had left it alone,
+// also because the row is damaged. It returns all of them if one of them changes the row: it fits
+// by now, or the smallest amounts of the group do, or its refusal changes the rate of the bucket.
+// Package store then decides under a lock.
 func answerUnwritten(s *Store, g group, r row) []*fillRequest {
 	for _, req := range g.reqs {
 		if req.Err = r.damage; r.damage != nil {

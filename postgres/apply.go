@@ -37,8 +37,9 @@ func (s *Store) decideBatch(ctx context.Context, l *pgrun.Lane, conn *pgxpool.Co
 	return err
 }
 
-// decideLocked decides single operations under row locks: those that the plain statements left open,
-// and those of a flush that leaves out rows. It returns the operations if a row lock stalled them.
+// decideLocked decides single operations under row locks: those that the plain statements left
+// open, and those of a flush that leaves out rows. It returns the operations if a row lock stalled
+// them.
 func (f *filler) decideLocked(ctx context.Context, reqs []*fillRequest) (stalled []*fillRequest) {
 	decide := func(ctx context.Context, l *pgrun.Lane, conn *pgxpool.Conn, reqs []*fillRequest) error {
 		calls := make([][]store.Txn, len(reqs))
@@ -124,8 +125,8 @@ func (s *Store) askIn(ctx context.Context, q pgrun.Queryer, txns []store.Txn) ([
 }
 
 // decideAll decides the transactions of calls. It leaves out the calls of which a row is missed. It
-// stops and reports again where the rows of a refused transaction, which are not locked, do not suffice
-// to decide it. A drain that finds its bucket empty is among the refused ones.
+// stops and reports again where the rows of a refused transaction, which are not locked, do not
+// suffice to decide it. A drain that finds its bucket empty is among the refused ones.
 //
 // decideAll decides the refused transactions first, so they see the rows as one statement has read
 // them. The others take effect at the commit. Between the two, somebody else may fill a row that is
@@ -192,9 +193,9 @@ type asked struct {
 }
 
 // newAsked lets the snapshot refuse an operation only where the answer depends on the row alone:
-// no other operation of the batch makes room in it. It lets the snapshot leave alone a drain only if all
-// operations on the row are drains. It leaves out the transactions that ask in mode Ask: they lock no
-// row.
+// no other operation of the batch makes room in it. It lets the snapshot leave alone a drain only
+// if all operations on the row are drains. It leaves out the transactions that ask in mode Ask:
+// they lock no row.
 func newAsked(txns []store.Txn) asked {
 	var a asked
 	mixed := make(map[string]bool) // keys with an operation that makes room, and with one that does not

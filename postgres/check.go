@@ -25,10 +25,10 @@ import (
 // never does. If synchronous_standby_names is set, the commit has a second. Check also asks the
 // server for settings and states that break or weaken the promises: its version and role, the
 // settings of durability, the table and its version, the rights of the user, the connection
-// string, a pooler, clocks, and dead rows. It reads up to 2,000 pages of the table, which has some hundred
-// thousand buckets there, and counts the rows that no call can have written. o may be nil. Check needs
-// no rights but those to connect; a finding that is [store.Unchecked] tells which question the server
-// did not answer.
+// string, a pooler, clocks, and dead rows. It reads up to 2,000 pages of the table, which has some
+// hundred thousand buckets there, and counts the rows that no call can have written. o may be nil.
+// Check needs no rights but those to connect; a finding that is [store.Unchecked] tells which
+// question the server did not answer.
 //
 // An error means that the server gave no answer, or that an option is invalid. Package pgledger has
 // a Check for its tables.
@@ -325,8 +325,8 @@ func (k *checker) dead(held bool, slot string) {
 // bucketBytes is the size of a bucket in the table, in bytes; docs/operations.md.
 const bucketBytes = 150
 
-// samplePages is how many pages of the table a check reads, some hundred thousand buckets in about a tenth
-// of a second. It reads all of a smaller table.
+// samplePages is how many pages of the table a check reads, some hundred thousand buckets in about
+// a tenth of a second. It reads all of a smaller table.
 const samplePages = 2000
 
 // rows looks for rows that no call can have written.

@@ -112,8 +112,8 @@ func TestKeepServer(t *testing.T) {
 	}
 }
 
-// TestCheckNamesReplicas checks a primary with a replica that no commit waits for, by a user who may
-// see that and by one who may not, and runs the remedies.
+// TestCheckNamesReplicas checks a primary with a replica that no commit waits for, by a user who
+// may see that and by one who may not, and runs the remedies.
 func TestCheckNamesReplicas(t *testing.T) {
 	t.Parallel()
 	primary := pgtest.NewServer(t)

@@ -28,8 +28,8 @@ var damages = []string{
 	"capacity = 0, leak_rate = 0", "level = 1e308, held = 1e308", "held = '-Infinity', atime = '-infinity'",
 }
 
-// TestDamagedRow has every call refuse a row that no call can have written, and change nothing of it.
-// Buckets beside it are served.
+// TestDamagedRow has every call refuse a row that no call can have written, and change nothing of
+// it. Buckets beside it are served.
 func TestDamagedRow(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.Pool(t)

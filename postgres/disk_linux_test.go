@@ -112,7 +112,8 @@ func TestFullDisk(t *testing.T) {
 	if !errors.Is(err, store.ErrUnknownOutcome) && !errors.Is(err, store.ErrUnavailable) {
 		t.Errorf("without room for the log: %v", err)
 	}
-	// The server is ending. A call over a connection that it closes just then has an unknown outcome.
+	// The server is ending. A call over a connection that it closes just then has an unknown
+	// outcome.
 	refused := 0
 	for calls := 0; refused < 100; calls++ {
 		if err = fill(); errors.Is(err, store.ErrUnavailable) {

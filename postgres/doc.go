@@ -5,14 +5,14 @@
 // made at the same time are combined: a busy process sends one statement for many of them, and a
 // lone caller waits for nobody.
 //
-// A call whose bucket has no row or no room takes a second round trip, unless such calls are frequent:
-// then an INSERT and a SELECT go out together with the UPDATE. Fillups, drains, holds, penalties and
-// calls for several buckets are transactions of two round trips.
+// A call whose bucket has no row or no room takes a second round trip, unless such calls are
+// frequent: then an INSERT and a SELECT go out together with the UPDATE. Fillups, drains, holds,
+// penalties and calls for several buckets are transactions of two round trips.
 //
-// The tables come from package migrations, or from "brim migrate up". [Store.Ping] tells at the start of
-// a program whether a decision would work. The database and the sessions must use UTF8, and no session
-// may search a schema before pg_catalog: see docs/postgres.md. The page docs/errors.md lists the
-// class of each error of the server.
+// The tables come from package migrations, or from "brim migrate up". [Store.Ping] tells at the
+// start of a program whether a decision would work. The database and the sessions must use UTF8,
+// and no session may search a schema before pg_catalog: see docs/postgres.md. The page
+// docs/errors.md lists the class of each error of the server.
 //
 // # Durability
 //

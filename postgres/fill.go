@@ -10,10 +10,10 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// Refusals and new buckets are frequent if there is more than one among this many of the last answers.
-// update_one.sql and update_many.sql leave such answers to further statements, in a round trip of their
-// own. Where refusals are frequent, read.sql goes out together with the UPDATE; where new buckets are,
-// insert.sql as well.
+// Refusals and new buckets are frequent if there is more than one among this many of the last
+// answers. update_one.sql and update_many.sql leave such answers to further statements, in a round
+// trip of their own. Where refusals are frequent, read.sql goes out together with the UPDATE; where
+// new buckets are, insert.sql as well.
 const (
 	rare = 64
 	// recent is the number of answers after which the older ones count for half.
@@ -25,8 +25,8 @@ type filler struct {
 	s    *Store
 	lane *pgrun.Lane
 	groups
-	// The last groups that were answered, those among them that the first UPDATE left alone, and those
-	// that the INSERT made.
+	// The last groups that were answered, those among them that the first UPDATE left alone, and
+	// those that the INSERT made.
 	answers, others, made int
 }
 
@@ -41,8 +41,8 @@ const (
 	whole               // the UPDATE, the INSERT and the SELECT
 )
 
-// reach returns the reach of the next flush. Refusals and new buckets are taken to be frequent for the
-// first flush of a lane.
+// reach returns the reach of the next flush. Refusals and new buckets are taken to be frequent for
+// the first flush of a lane.
 func (f *filler) reach() reach {
 	switch {
 	case rare*f.others < f.answers:
@@ -137,8 +137,8 @@ func (f *filler) look(ctx context.Context, reqs []*fillRequest) (found *reading,
 	return found, try.Err
 }
 
-// try answers groups by the plain statements. It returns the requests to decide under a lock, and those
-// whose statement stalled.
+// try answers groups by the plain statements. It returns the requests to decide under a lock, and
+// those whose statement stalled.
 func (f *filler) try(ctx context.Context, groups []group) (open, stalled []*fillRequest) {
 	for reach, again := f.reach(), false; len(groups) > 0; reach, again = whole, true {
 		var rows []row
@@ -163,9 +163,9 @@ func (f *filler) try(ctx context.Context, groups []group) (open, stalled []*fill
 	return open, nil
 }
 
-// send sends plain statements in one round trip and one transaction, and returns a row for each group.
-// The row is not answered where a further statement may fill the bucket: the UPDATE went alone and left
-// it, or the bucket has no row, and the INSERT did not go.
+// send sends plain statements in one round trip and one transaction, and returns a row for each
+// group. The row is not answered where a further statement may fill the bucket: the UPDATE went
+// alone and left it, or the bucket has no row, and the INSERT did not go.
 func (s *Store) send(
 	ctx context.Context, q pgrun.Queryer, groups []group, reach reach, lane *pgrun.Lane,
 ) ([]row, error) {
@@ -276,8 +276,8 @@ func arrays(groups []group) columnar {
 	return a
 }
 
-// into returns the function that reads a row of a written bucket, and calls f with the number of its
-// group. The rows come in the order of the groups.
+// into returns the function that reads a row of a written bucket, and calls f with the number of
+// its group. The rows come in the order of the groups.
 func into(groups []group, f func(int, row)) func(pgx.Rows) error {
 	next := 0
 	return func(rows pgx.Rows) error {

@@ -141,8 +141,8 @@ func (f *functions) Close() error {
 	return f.Store.Close()
 }
 
-// TestFunctionsShareOneBucket has 64 sessions, half of them in SQL and half in Go, fill one bucket: it
-// holds all units that they were granted.
+// TestFunctionsShareOneBucket has 64 sessions, half of them in SQL and half in Go, fill one bucket:
+// it holds all units that they were granted.
 func TestFunctionsShareOneBucket(t *testing.T) {
 	const sessions, calls = 64, 40
 	pool := pgtest.PoolAt(t, pgtest.With(t, "pool_max_conns=32&"+quick))

@@ -42,8 +42,8 @@ func (g *group) sum() float64 {
 	return sum
 }
 
-// fresh returns the level of a new bucket: the sum of the amounts that fit into it, in their order. If
-// the first does not fit, fresh returns that, which is above the rim.
+// fresh returns the level of a new bucket: the sum of the amounts that fit into it, in their order.
+// If the first does not fit, fresh returns that, which is above the rim.
 func (g *group) fresh() float64 {
 	level := g.op().Amount
 	sum := 0.0

@@ -14,9 +14,9 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// BenchmarkHeldRows has 64 callers fill 20,000 buckets, half of the time beside a stranger who holds
-// some of the rows in transactions of 80 ms, one after the other. It reports the rate of each half, and
-// the part of the undisturbed rate that the callers keep.
+// BenchmarkHeldRows has 64 callers fill 20,000 buckets, half of the time beside a stranger who
+// holds some of the rows in transactions of 80 ms, one after the other. It reports the rate of each
+// half, and the part of the undisturbed rate that the callers keep.
 func BenchmarkHeldRows(b *testing.B) {
 	const buckets, callers, half = 20_000, 64, 500 * time.Millisecond
 	for _, held := range []int{1, 10, 100} {

@@ -45,8 +45,8 @@ func open(t testing.TB, o postgres.Options) *postgres.Store {
 	return over(t, pool, o)
 }
 
-// over returns a store whose calls have a minute, unless o says otherwise: a machine or its disk may
-// stand still for as long as a store waits by default.
+// over returns a store whose calls have a minute, unless o says otherwise: a machine or its disk
+// may stand still for as long as a store waits by default.
 func over(t testing.TB, pool *pgxpool.Pool, o postgres.Options) *postgres.Store {
 	t.Helper()
 	o.StatementTimeout = cmp.Or(o.StatementTimeout, time.Minute)

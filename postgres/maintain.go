@@ -68,8 +68,8 @@ func (r *reading) each(rows pgx.Rows) error {
 	return err
 }
 
-// of returns the record of a key, or a new one if the key has no row. The error is that of a row which no
-// call can have written.
+// of returns the record of a key, or a new one if the key has no row. The error is that of a row
+// which no call can have written.
 func (r *reading) of(key string) (store.Record, error) {
 	if rec, ok := r.rows[key]; ok {
 		return rec, rec.Validate()
@@ -114,8 +114,8 @@ func (s *Store) Visit(ctx context.Context, prefix string, f func(store.Entry) bo
 	}, f)
 }
 
-// page reads up to limit buckets whose keys start with prefix and come after the key after. It leaves out
-// damaged buckets, and then returns an error beside the others.
+// page reads up to limit buckets whose keys start with prefix and come after the key after. It
+// leaves out damaged buckets, and then returns an error beside the others.
 func (s *Store) page(ctx context.Context, q pgrun.Queryer, prefix, after string, limit int) ([]store.Entry, error) {
 	if !utf8.ValidString(prefix) || strings.Contains(prefix, "\x00") {
 		return nil, nil // no key starts with such a prefix, and the server would refuse the statement

@@ -29,8 +29,8 @@ func try(t *testing.T, s store.Store, b store.Bucket, n float64) (accepted bool,
 	return st.Accepted, err
 }
 
-// TestSeveralLimitsAtOnce fills one key by different limits at the same time, through two stores. Each
-// caller gets an answer by its own limit.
+// TestSeveralLimitsAtOnce fills one key by different limits at the same time, through two stores.
+// Each caller gets an answer by its own limit.
 func TestSeveralLimitsAtOnce(t *testing.T) {
 	schema := migrated(t)
 	stores := [2]*postgres.Store{

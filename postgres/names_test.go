@@ -167,8 +167,9 @@ func TestNewChecks(t *testing.T) {
 	}
 }
 
-// TestHostileSearchPath has a schema on the search_path whose operators and functions fail. A schema
-// with a <= for float8 and numeric that were always true could fill every bucket beyond its rim.
+// TestHostileSearchPath has a schema on the search_path whose operators and functions fail. A
+// schema with a <= for float8 and numeric that were always true could fill every bucket beyond its
+// rim.
 func TestHostileSearchPath(t *testing.T) {
 	hostile := pgtest.Hostile(t)
 	pool := pgtest.PoolAt(t, pgtest.With(t, "search_path="+hostile))

@@ -18,9 +18,9 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// online fills buckets in all ways, by 16 callers of each store, until stop is called, which returns
-// the number of calls. Each call must be answered, and each level must be the answer to exactly one
-// unit.
+// online fills buckets in all ways, by 16 callers of each store, until stop is called, which
+// returns the number of calls. Each call must be answered, and each level must be the answer to
+// exactly one unit.
 func online(t *testing.T, stores ...*postgres.Store) (stop func() int64) {
 	t.Helper()
 	const keys = 30
@@ -134,8 +134,8 @@ func TestFlushesLockInOrder(t *testing.T) {
 	}
 }
 
-// TestOnlineChanges changes the table under load, in all ways that an operator does without a pause.
-// No call fails, and no unit is lost or made.
+// TestOnlineChanges changes the table under load, in all ways that an operator does without a
+// pause. No call fails, and no unit is lost or made.
 func TestOnlineChanges(t *testing.T) {
 	leakFree(t)
 	for _, c := range []struct {

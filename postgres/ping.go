@@ -10,13 +10,13 @@ import (
 	"github.com/brimgo/brim/internal/trial"
 )
 
-// Ping finds out whether the store can decide now, by the statements of a decision on no bucket: the
-// server answers and writes, the tables have their columns, the user has the rights, and the session is
-// fit. It writes nothing, and takes one round trip on a connection that has decided before. Where row
-// security applies to the user, Ping makes decisions in a transaction that it rolls back. Call it
-// where a program starts, so that a mistake in its setup shows there and not in the first decision:
-// [store.ErrMisconfigured] tells of one. [Check] looks for more, a pooler's mode among it, and takes
-// longer.
+// Ping finds out whether the store can decide now, by the statements of a decision on no bucket:
+// the server answers and writes, the tables have their columns, the user has the rights, and the
+// session is fit. It writes nothing, and takes one round trip on a connection that has decided
+// before. Where row security applies to the user, Ping makes decisions in a transaction that it
+// rolls back. Call it where a program starts, so that a mistake in its setup shows there and not in
+// the first decision: [store.ErrMisconfigured] tells of one. [Check] looks for more, a pooler's
+// mode among it, and takes longer.
 func (s *Store) Ping(ctx context.Context) error {
 	return s.run.Look(ctx, "ping", func(ctx context.Context, conn *pgxpool.Conn) error {
 		sql := s.sql.Load()

@@ -17,8 +17,8 @@ import (
 
 // TestPlansOutliveGrowth has a connection plan every statement while the table is empty, and fills
 // the table. The statements must go on to read by index: the table counts the rows that plans read.
-// The server is one of its own: while another test holds a snapshot, a scan reads every version of a
-// row.
+// The server is one of its own: while another test holds a snapshot, a scan reads every version of
+// a row.
 func TestPlansOutliveGrowth(t *testing.T) {
 	t.Parallel()
 	server := pgtest.NewServer(t)

@@ -41,8 +41,8 @@ func TestTransactionPooler(t *testing.T) {
 	}
 }
 
-// TestStatementPooler calls through a pooler in statement mode, which ends a connection as soon as a
-// transaction stays open. Nothing is applied, and the error names the setting.
+// TestStatementPooler calls through a pooler in statement mode, which ends a connection as soon as
+// a transaction stays open. Nothing is applied, and the error names the setting.
 func TestStatementPooler(t *testing.T) {
 	if os.Getenv("BRIM_TORTURE") != "1" {
 		return // pgbouncer is not installed on every machine

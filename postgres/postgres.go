@@ -41,13 +41,13 @@ type Options struct {
 	// BatchSize is the largest number of calls in one statement; 0 means [DefaultBatchSize].
 	BatchSize int
 	// StatementTimeout bounds each round trip of each call, and the wait for a connection; 0 means
-	// [DefaultStatementTimeout]. For a combined statement it bounds both together, and may end up to
-	// an eighth earlier. A call that gets no answer ends within twice this time. A statement that
-	// writes and is cut off has an unknown outcome.
+	// [DefaultStatementTimeout]. For a combined statement it bounds both together, and may end up
+	// to an eighth earlier. A call that gets no answer ends within twice this time. A statement
+	// that writes and is cut off has an unknown outcome.
 	//
 	// After a statement without an answer, the store closes the idle connections of the pool, by
-	// [pgxpool.Pool.Reset]. Set the ConnectTimeout of the pool to a third of StatementTimeout if its
-	// configuration names several servers, so that a call has time for the second one.
+	// [pgxpool.Pool.Reset]. Set the ConnectTimeout of the pool to a third of StatementTimeout if
+	// its configuration names several servers, so that a call has time for the second one.
 	//
 	// It also bounds how long a call waits for a bucket whose row a transaction of somebody else
 	// holds. Such a call fails with [store.ErrUnavailable], and nothing was applied. Calls for
@@ -59,10 +59,11 @@ type Options struct {
 	// transaction of yours alone.
 	StatementTimeout time.Duration
 	// PruneEvery is the interval at which a goroutine removes empty buckets, until Close; 0 means
-	// [DefaultPruneEvery], and a negative interval means never. Prune keeps a bucket for MaxSkew after
-	// it is empty, so pruning more often than that finds little. The interval counts on this process's
-	// clock and is up to a tenth longer, so that processes that start together do not prune together.
-	// A process that finds another one at the table leaves it the rest of the round.
+	// [DefaultPruneEvery], and a negative interval means never. Prune keeps a bucket for MaxSkew
+	// after it is empty, so pruning more often than that finds little. The interval counts on this
+	// process's clock and is up to a tenth longer, so that processes that start together do not
+	// prune together. A process that finds another one at the table leaves it the rest of the
+	// round.
 	PruneEvery time.Duration
 	// Clock replaces the server's clock, for tests and for replaying logs. It must be safe for
 	// concurrent use.
@@ -78,8 +79,8 @@ type Options struct {
 	Trace store.Trace
 }
 
-// Store is a [store.Store] in a PostgreSQL table. Any number of goroutines and processes may use it at
-// once.
+// Store is a [store.Store] in a PostgreSQL table. Any number of goroutines and processes may use it
+// at once.
 type Store struct {
 	shared // for ledgers
 	run    *pgrun.Runner
@@ -220,8 +221,8 @@ func (s *Store) fillIdle(ctx context.Context, op store.Op) (st store.State, err 
 }
 
 // Apply decides transactions in one transaction of the server, with rows locked in byte order
-// of key. So transactions over rows that exist do not deadlock. Where callers make rows, a deadlock is
-// rare, and the transaction is repeated. A call that only asks is one statement, which locks
+// of key. So transactions over rows that exist do not deadlock. Where callers make rows, a deadlock
+// is rare, and the transaction is repeated. A call that only asks is one statement, which locks
 // nothing. See [store.Store].
 func (s *Store) Apply(ctx context.Context, txns ...store.Txn) ([]store.Result, error) {
 	if err := s.run.Ready(ctx); err != nil {

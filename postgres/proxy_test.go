@@ -87,8 +87,8 @@ func (p *proxy) arm(c cut, skip int32) {
 }
 
 // TestConnectionCut breaks a connection during a call. The caller cannot know the outcome, so
-// the error says that it is unknown, but not of a question, which changes nothing. The next call goes
-// through.
+// the error says that it is unknown, but not of a question, which changes nothing. The next call
+// goes through.
 func TestConnectionCut(t *testing.T) {
 	leakFree(t)
 	call := func(o store.Op) func(*testing.T, *postgres.Store) error {
@@ -136,9 +136,9 @@ func TestConnectionCut(t *testing.T) {
 			t.Parallel() // some wait
 			direct := pgtest.Pool(t)
 			schema := migrated(t)
-			// On a slow machine more than a second passes between two calls. The cut must hit neither
-			// the ping of the pool nor the store's question for the size of its table, which is
-			// asked about a large table each minute.
+			// On a slow machine more than a second passes between two calls. The cut must hit
+			// neither the ping of the pool nor the store's question for the size of its table,
+			// which is asked about a large table each minute.
 			execute(t, direct, "INSERT INTO "+table(t, schema)+` (level, atime, capacity, leak_rate, key)
 				SELECT 0, now(), 1, 0, 'row' || n FROM generate_series(1, 30000) AS n`)
 			p, url := newProxy(t, pgtest.URL(t))

@@ -8,7 +8,8 @@ import (
 )
 
 // TestPruneAlone prunes beside another process that is at the table. Prune by hand goes on; the
-// goroutine of Options.PruneEvery leaves the round to the other process, and the next one is its own.
+// goroutine of Options.PruneEvery leaves the round to the other process, and the next one is its
+// own.
 func TestPruneAlone(t *testing.T) {
 	now := time.Now()
 	s, pool, _ := ownTable(t, Options{Clock: func() time.Time { return now }, PruneEvery: -1})

@@ -65,8 +65,8 @@ func keepRow(t *testing.T, pool *pgxpool.Pool, schema, prefix string) (allow fun
 }
 
 // TestPruneManyPages prunes a table of more pages than one statement reads. It removes every
-// empty bucket and keeps all others. If a statement fails, Prune returns the number of those that it
-// has removed before.
+// empty bucket and keeps all others. If a statement fails, Prune returns the number of those that
+// it has removed before.
 func TestPruneManyPages(t *testing.T) {
 	const rows = 9_000 // about eight a page
 	clock := newHandClock()

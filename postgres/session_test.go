@@ -27,8 +27,8 @@ func (q *questions) TraceQueryStart(ctx context.Context, _ *pgx.Conn, d pgx.Trac
 	return ctx
 }
 
-// TestSessionIsAskedOnce makes calls of every kind, alone and in transactions. A store asks once for
-// each connection, whatever the call is and however many stores share the pool.
+// TestSessionIsAskedOnce makes calls of every kind, alone and in transactions. A store asks once
+// for each connection, whatever the call is and however many stores share the pool.
 func TestSessionIsAskedOnce(t *testing.T) {
 	q := &questions{}
 	pool := pgtest.PoolAt(t, pgtest.With(t, "pool_max_conns=1"), func(c *pgxpool.Config) { c.ConnConfig.Tracer = q })
@@ -55,9 +55,9 @@ func TestSessionIsAskedOnce(t *testing.T) {
 	}
 }
 
-// TestUnfitSessions decides in transactions whose sessions would give one name two buckets, or let a
-// stranger's operators decide. Nothing is applied, and the connection is the application's, so it stays
-// open.
+// TestUnfitSessions decides in transactions whose sessions would give one name two buckets, or let
+// a stranger's operators decide. Nothing is applied, and the connection is the application's, so it
+// stays open.
 func TestUnfitSessions(t *testing.T) {
 	schema := migrated(t)
 	for _, settings := range []string{"client_encoding=LATIN1", "search_path=public,pg_catalog"} {

@@ -16,10 +16,10 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// TestSettingsChangeNoAnswer makes the same calls over connections with the usual settings, and over
-// connections whose settings change the text of times, doubles and bytes, in all modes of the driver.
-// All answers must be equal, to the last bit: those of calls, of calls in transactions of pgx and of
-// database/sql, and of calls that share a statement.
+// TestSettingsChangeNoAnswer makes the same calls over connections with the usual settings, and
+// over connections whose settings change the text of times, doubles and bytes, in all modes of the
+// driver. All answers must be equal, to the last bit: those of calls, of calls in transactions of
+// pgx and of database/sql, and of calls that share a statement.
 func TestSettingsChangeNoAnswer(t *testing.T) {
 	t.Parallel()
 	for _, mode := range pgtest.Modes {
@@ -57,8 +57,8 @@ func TestSettingsChangeNoAnswer(t *testing.T) {
 				inHostile.end(t, true)
 			}
 
-			// Calls of many callers at once: TryFillups of a new bucket, and, as nobody is refused, of
-			// one that exists.
+			// Calls of many callers at once: TryFillups of a new bucket, and, as nobody is refused,
+			// of one that exists.
 			for round := range 3 {
 				clock.advance(time.Second / 3)
 				var states [2][64]store.State

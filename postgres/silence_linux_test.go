@@ -110,8 +110,8 @@ func apart(t *testing.T, url, schema string, lives bool) map[string]func(context
 	return all
 }
 
-// timed makes the calls at the same time. The outcome of a call may be unknown only if it writes, and
-// its server has got the statement.
+// timed makes the calls at the same time. The outcome of a call may be unknown only if it writes,
+// and its server has got the statement.
 func timed(t *testing.T, all map[string]func(context.Context) error, sent bool) {
 	t.Helper()
 	pgtest.Timed(t, silence, all, func(name string) bool {
@@ -160,8 +160,8 @@ func TestServerThatStops(t *testing.T) {
 }
 
 // TestTableLockedByAStranger makes every call while a stranger has the table to himself. Then
-// lock_timeout, which a statement sets for itself, does not count: the statement waits for the table
-// first. The server answers that it has cancelled the statement: nothing was applied.
+// lock_timeout, which a statement sets for itself, does not count: the statement waits for the
+// table first. The server answers that it has cancelled the statement: nothing was applied.
 func TestTableLockedByAStranger(t *testing.T) {
 	admin := pgtest.Pool(t)
 	schema := migrated(t)

@@ -12,8 +12,8 @@ import (
 //go:embed sql
 var files embed.FS
 
-// statements are the store's statements for one table; docs/internals/postgres.md tells when each goes
-// out.
+// statements are the store's statements for one table; docs/internals/postgres.md tells when each
+// goes out.
 type statements struct {
 	updateOne, updateMany, insert    string
 	lock, lockSkip, write, remove    string // lockSkip leaves out the rows that others hold
@@ -42,8 +42,8 @@ func newStatements(names pgname.Names, generation int) *statements {
 	}
 }
 
-// renderer returns the function that makes a statement of the text in a file. Pairs are placeholders
-// of this text alone, each with its replacement.
+// renderer returns the function that makes a statement of the text in a file. Pairs are
+// placeholders of this text alone, each with its replacement.
 func renderer(names pgname.Names) func(name string, pairs ...string) string {
 	shared := fragments()
 	return func(name string, pairs ...string) string {

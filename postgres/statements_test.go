@@ -103,8 +103,8 @@ func TestFragmentsAgreeWithStore(t *testing.T) {
 	}
 }
 
-// TestIntactAgreesWithStore compares the fragment on a server with Record.Validate, over the bounds of all
-// columns.
+// TestIntactAgreesWithStore compares the fragment on a server with Record.Validate, over the bounds
+// of all columns.
 func TestIntactAgreesWithStore(t *testing.T) {
 	t.Parallel()
 	inf := math.Inf(1)

@@ -57,8 +57,8 @@ func TestUpdatesAreHeapOnly(t *testing.T) {
 		keys  int64
 		fills int64
 	}{
-		// The first fills insert, by TryFillup. The others visit every key once, in another order, in
-		// each mode.
+		// The first fills insert, by TryFillup. The others visit every key once, in another order,
+		// in each mode.
 		{name: "10,000 keys", keys: keys, fills: 2 * keys},
 		{name: "hot key", keys: 1, fills: 6_000},
 	} {

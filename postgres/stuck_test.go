@@ -233,7 +233,8 @@ func (c many) run(t *testing.T) {
 	}
 	clean(t, pool)
 	t.Logf("%d calls of others accepted; %d calls for held rows, and %d statements that waited for one", others, calls, waits)
-	// A flush that waits holds up the calls of others in it. One that waited has found the row held.
+	// A flush that waits holds up the calls of others in it. One that waited has found the row
+	// held.
 	if waits > calls/4 {
 		t.Errorf("%d calls for held rows let %d statements wait for one, want one for every fourth call at most", calls, waits)
 	}

@@ -22,10 +22,10 @@ import (
 // several buckets by several calls can deadlock if they do so in different orders. One
 // [store.Store.Apply], or TryFillupAll, cannot.
 //
-// One and a half times Options.StatementTimeout bounds each call, and not the transaction. A call that
-// is cut off ends the transaction. Set idle_in_transaction_session_timeout, so that the server ends
-// the transaction if the client stops. The caller's COMMIT can succeed with a warning that it has not
-// waited for a synchronous standby; [WatchCommits] does not see it.
+// One and a half times Options.StatementTimeout bounds each call, and not the transaction. A call
+// that is cut off ends the transaction. Set idle_in_transaction_session_timeout, so that the server
+// ends the transaction if the client stops. The caller's COMMIT can succeed with a warning that it
+// has not waited for a synchronous standby; [WatchCommits] does not see it.
 //
 // Like the transaction, the store is for one goroutine at a time. After an error the
 // transaction can only be rolled back. Nothing is applied before it commits, so no outcome is

@@ -14,8 +14,8 @@ import (
 //
 // If another transaction fills the same buckets in another order, the two can deadlock. The server
 // then ends one of them. The server also ends a transaction in which fn sends nothing for
-// Options.StatementTimeout, so that a client that stops frees its rows. After either, Update runs fn
-// again, up to three times. So fn must do nothing outside its store that must not happen twice.
+// Options.StatementTimeout, so that a client that stops frees its rows. After either, Update runs
+// fn again, up to three times. So fn must do nothing outside its store that must not happen twice.
 // After fn has returned, its store answers [store.ErrClosed].
 //
 // If the error is [store.ErrUnknownOutcome], the transaction may have committed; after any other

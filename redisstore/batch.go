@@ -9,8 +9,8 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// request is a transaction: an operation by itself, or one of several operations. Reads and removals
-// are operations in modes of this package.
+// request is a transaction: an operation by itself, or one of several operations. Reads and
+// removals are operations in modes of this package.
 type request struct {
 	one   [1]store.Op
 	txn   store.Txn // unless it is nil, in the place of one
@@ -156,7 +156,8 @@ func number(in []byte, name string, v float64) []byte {
 	return append(decimal(in, v), ',')
 }
 
-// decimal appends the shortest text of a number, by an exponent only where its digits would be many.
+// decimal appends the shortest text of a number, by an exponent only where its digits would be
+// many.
 func decimal(in []byte, v float64) []byte {
 	form := byte('f')
 	if v != 0 && (v < 1e-6 && v > -1e-6 || v >= 1e21 || v <= -1e21) {

@@ -11,9 +11,9 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// A call ends within twice CallTimeout. It waits in the queue for at most a half; see flush. A flush
-// starts round trips for a third. The last of them takes as long as CallTimeout at most, and if its
-// answer does not come, a tenth more; see drop.
+// A call ends within twice CallTimeout. It waits in the queue for at most a half; see flush. A
+// flush starts round trips for a third. The last of them takes as long as CallTimeout at most, and
+// if its answer does not come, a tenth more; see drop.
 const (
 	queuing  = 2 // divisors of CallTimeout
 	starting = 3
@@ -61,10 +61,11 @@ type once struct{ redis.Cmder }
 // NoRetry tells the client not to send the command again.
 func (once) NoRetry() bool { return true }
 
-// drop has a client close its idle connections, after one gave no answer in time. When a network has
-// failed, all of them are dead, and each would take a call with it. A command that cannot be written
-// is not sent, and the client then closes the connection that it took for it. The caller waits for a
-// tenth of CallTimeout at most, and the next round trip for the rest; see [Store.dropped].
+// drop has a client close its idle connections, after one gave no answer in time. When a network
+// has failed, all of them are dead, and each would take a call with it. A command that cannot be
+// written is not sent, and the client then closes the connection that it took for it. The caller
+// waits for a tenth of CallTimeout at most, and the next round trip for the rest; see
+// [Store.dropped].
 func (s *Store) drop(client *redis.Client) {
 	done := make(chan struct{})
 	if other, under := s.drops.LoadOrStore(client, done); under {
@@ -78,8 +79,8 @@ func (s *Store) drop(client *redis.Client) {
 	}
 }
 
-// dropIdle is drop without its bound. Where another caller takes the last idle connection, the client
-// makes a new one.
+// dropIdle is drop without its bound. Where another caller takes the last idle connection, the
+// client makes a new one.
 func (s *Store) dropIdle(client *redis.Client, done chan struct{}) {
 	ctx, cancel := context.WithTimeout(context.Background(), s.o.CallTimeout/connecting)
 	defer cancel()
@@ -118,8 +119,8 @@ func (unwritable) MarshalBinary() ([]byte, error) {
 	return nil, errors.New(backend + ": an idle connection is closed, since another gave no answer in time")
 }
 
-// ask sends a command that writes nothing, as build makes it of two or more words. It sends it again
-// if a connection breaks, as those do that were open while the server started anew.
+// ask sends a command that writes nothing, as build makes it of two or more words. It sends it
+// again if a connection breaks, as those do that were open while the server started anew.
 func ask[C redis.Cmder](ctx context.Context, s *Store, c *redis.Client, build func(context.Context, ...any) C, words ...string) C {
 	args := make([]any, len(words))
 	for i, word := range words {
@@ -149,7 +150,8 @@ func ask[C redis.Cmder](ctx context.Context, s *Store, c *redis.Client, build fu
 	}
 }
 
-// unconnected explains the error of a command that was not sent, if there was no connection in time.
+// unconnected explains the error of a command that was not sent, if there was no connection in
+// time.
 func (s *Store) unconnected(err error) error {
 	if !errors.Is(err, context.DeadlineExceeded) && !isTimeout(err) {
 		return err

@@ -19,8 +19,8 @@ import (
 // server, or each primary of the cluster, it makes a decision of each kind on buckets of its own,
 // whose keys begin with "brim.check/" and which expire after some minutes. It also asks for
 // settings and states that break or weaken the promises: version and role, eviction, the
-// append-only file, replicas, and the state of the cluster. Of some 20,000 keys it reads those that are
-// buckets, and counts the damaged ones. It sends INFO and CONFIG GET, and in a
+// append-only file, replicas, and the state of the cluster. Of some 20,000 keys it reads those that
+// are buckets, and counts the damaged ones. It sends INFO and CONFIG GET, and in a
 // cluster CLUSTER INFO. If the user may not send one of them, a finding that is [store.Unchecked]
 // names the command. o may be nil.
 //
@@ -152,8 +152,8 @@ func (k *checker) try(ctx context.Context, c *redis.Client) error {
 	return nil
 }
 
-// rights finds out which rights the user lacks, by sending each command of the store on a key of its
-// own, and reports whether the user has all.
+// rights finds out which rights the user lacks, by sending each command of the store on a key of
+// its own, and reports whether the user has all.
 func (k *checker) rights(ctx context.Context, c *redis.Client, key string) (all bool, err error) {
 	const script = "return 1"
 	name := k.s.name(key)

@@ -31,8 +31,8 @@ func TestSlotOf(t *testing.T) {
 	}
 }
 
-// TestEncodeBraces has buckets under their own keys whatever the keys contain, and in the slots of the
-// whole names.
+// TestEncodeBraces has buckets under their own keys whatever the keys contain, and in the slots of
+// the whole names.
 func TestEncodeBraces(t *testing.T) {
 	client := redistest.ClusterClient(t)
 	s := open(t, client, &Options{Prefix: redistest.Prefix(t, client), EncodeBraces: true})

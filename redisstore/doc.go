@@ -9,8 +9,8 @@
 //
 // A Lua script on the server makes each decision, from the server's clock and the stored bucket.
 // Calls that are made at the same time share a script, and a lone caller waits for nobody. The
-// answers are exactly those of package store. A bucket is one text that redis-cli shows. Redis removes
-// it some minutes after the bucket has leaked empty.
+// answers are exactly those of package store. A bucket is one text that redis-cli shows. Redis
+// removes it some minutes after the bucket has leaked empty.
 //
 // # Durability
 //

@@ -63,8 +63,9 @@ func (s *Store) explainCall(c *call) error {
 	return explain(nil, c.err, s.patience)
 }
 
-// explain is explainCall for an error that has been judged. The sentinel is ErrUnknownOutcome, or nil
-// if nothing was applied: then the error says whether the server is out of reach or misconfigured.
+// explain is explainCall for an error that has been judged. The sentinel is ErrUnknownOutcome, or
+// nil if nothing was applied: then the error says whether the server is out of reach or
+// misconfigured.
 func explain(sentinel, err error, timeout time.Duration) error {
 	var answer redis.Error
 	switch {
@@ -117,8 +118,8 @@ func (e *serverError) Error() string { return "the server answered " + e.mark + 
 // Unwrap returns the client's error, for its full text.
 func (e *serverError) Unwrap() error { return e.answer }
 
-// known is an answer of a server: its beginning, its meaning, its class, the advice for callers, and
-// for [Check] the subject and the remedy.
+// known is an answer of a server: its beginning, its meaning, its class, the advice for callers,
+// and for [Check] the subject and the remedy.
 type known struct {
 	mark string
 	verdict

@@ -39,7 +39,8 @@ type answered string
 func (a answered) Error() string { return string(a) }
 func (answered) RedisError()     {}
 
-// TestAnswers reads the words of several servers. An answer that quotes a key is not taken for another.
+// TestAnswers reads the words of several servers. An answer that quotes a key is not taken for
+// another.
 func TestAnswers(t *testing.T) {
 	for _, c := range []struct {
 		text string

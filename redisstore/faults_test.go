@@ -187,8 +187,8 @@ func TestRenamedCommands(t *testing.T) {
 	}
 }
 
-// load has a server load data, 300 keys with a delay in microseconds for each, and returns the end of
-// that.
+// load has a server load data, 300 keys with a delay in microseconds for each, and returns the end
+// of that.
 func load(t *testing.T, server *redistest.Server, delay int) <-chan error {
 	t.Helper()
 	client := server.Client(t)

@@ -24,8 +24,8 @@ func open(t testing.TB, client redis.UniversalClient, o *Options) *Store {
 	return s
 }
 
-// lives makes a call to a server that lives until it succeeds, five times at most: a busy machine may
-// take longer than CallTimeout.
+// lives makes a call to a server that lives until it succeeds, five times at most: a busy machine
+// may take longer than CallTimeout.
 func lives(call func() error) (err error) {
 	for range 5 {
 		if err = call(); err == nil {

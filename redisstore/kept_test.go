@@ -13,8 +13,8 @@ import (
 
 var update = flag.Bool("update", false, "write testdata/buckets1.json anew")
 
-// TestBucketsOfEarlierVersions reads the keys of the first version, and goes on with them. Users have
-// such keys, so neither their names nor their texts can ever change.
+// TestBucketsOfEarlierVersions reads the keys of the first version, and goes on with them. Users
+// have such keys, so neither their names nor their texts can ever change.
 func TestBucketsOfEarlierVersions(t *testing.T) {
 	const sample = "testdata/buckets1.json"
 	client := redistest.Client(t)

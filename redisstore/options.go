@@ -59,11 +59,11 @@ type Options struct {
 	//
 	// A call ends within twice CallTimeout, however many others wait. A call for many buckets, a
 	// listing and a Prune take as long as answers keep coming. A script whose answer does not come
-	// in time has an unknown outcome, and the store has the client close its idle connections: when the
-	// network fails, they are all dead. So calls succeed again within twice CallTimeout after the
-	// network is back, if the client's DialTimeout is no longer than CallTimeout. WAIT and WAITAOF wait
-	// for half of the time for which the client waits for an answer. A caller whose own context ends
-	// waits no longer.
+	// in time has an unknown outcome, and the store has the client close its idle connections: when
+	// the network fails, they are all dead. So calls succeed again within twice CallTimeout after
+	// the network is back, if the client's DialTimeout is no longer than CallTimeout. WAIT and
+	// WAITAOF wait for half of the time for which the client waits for an answer. A caller whose
+	// own context ends waits no longer.
 	CallTimeout time.Duration
 	// Clock replaces the clock of the servers, for tests and for replaying logs. It must be safe
 	// for concurrent use, and read a year from 1685 to 2254. Buckets of a store with a Clock do

@@ -11,8 +11,8 @@ import (
 const longest = 160
 
 // parse decodes the text of a bucket, as decide.lua does: level, time, capacity, leak rate; and,
-// where there are any, held units and the end of the block. parse reports whether the text is whole,
-// and that of a record which a call can have written.
+// where there are any, held units and the end of the block. parse reports whether the text is
+// whole, and that of a record which a call can have written.
 func parse(raw string) (rec store.Record, whole bool) {
 	f := strings.Split(raw, " ")
 	if len(raw) > longest || len(f) < 4 || len(f) > 6 {

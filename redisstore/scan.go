@@ -102,14 +102,15 @@ func (s *Store) Visit(ctx context.Context, prefix string, f func(store.Entry) bo
 	return wrap("visit", cmp.Or(err, damage))
 }
 
-// Size returns [errors.ErrUnsupported]: Redis does not tell the bytes that the keys of a prefix take.
+// Size returns [errors.ErrUnsupported]: Redis does not tell the bytes that the keys of a prefix
+// take.
 func (s *Store) Size(ctx context.Context) (int64, error) {
 	return 0, wrap("size", cmp.Or(s.ready(ctx), errors.ErrUnsupported))
 }
 
 // Prune removes the buckets that have expired, in one pass over the keys of the server, for a store
-// with Options.Clock. Of any other store Redis removes them by itself, some minutes later, and Prune
-// has nothing to do. See [store.Store].
+// with Options.Clock. Of any other store Redis removes them by itself, some minutes later, and
+// Prune has nothing to do. See [store.Store].
 func (s *Store) Prune(ctx context.Context) (removed int64, err error) {
 	if err := s.ready(ctx); err != nil || s.o.Clock == nil {
 		return 0, wrap("prune", err)

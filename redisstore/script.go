@@ -23,8 +23,8 @@ var (
 	crossScript = newScript("#!lua flags=allow-cross-slot-keys\n" + source)
 )
 
-// input is the last argument of a command. The client calls MarshalBinary when it writes the command
-// to a connection. Before that, nothing has been sent.
+// input is the last argument of a command. The client calls MarshalBinary when it writes the
+// command to a connection. Before that, nothing has been sent.
 type input struct {
 	bytes []byte
 	sent  bool

@@ -27,8 +27,8 @@ func Example() {
 	_, _ = client, err
 }
 
-// A job says in its tags whose it is, and in its metadata nothing: each customer has a bucket, and a
-// large export costs more than a small one.
+// A job says in its tags whose it is, and in its metadata nothing: each customer has a bucket, and
+// a large export costs more than a small one.
 func ExamplePolicy() {
 	perCustomer := brim.Over(1000, time.Hour)
 	policy := func(job *rivertype.JobRow) (brim.Bucket, float64) {

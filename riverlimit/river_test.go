@@ -58,8 +58,8 @@ func buckets(pool *pgxpool.Pool, schema string) (*postgres.Store, error) {
 
 var silent = slog.New(slog.NewTextHandler(io.Discard, nil))
 
-// TestSnoozed has River work jobs of two tenants, whose buckets take two jobs and one. The others are
-// snoozed until their buckets have room, without an attempt, and nothing is worked twice.
+// TestSnoozed has River work jobs of two tenants, whose buckets take two jobs and one. The others
+// are snoozed until their buckets have room, without an attempt, and nothing is worked twice.
 func TestSnoozed(t *testing.T) {
 	pool, _, schema := database(t)
 	store, err := buckets(pool, schema)

@@ -31,8 +31,8 @@ import (
 	"github.com/brimgo/brim/postgres"
 )
 
-// Policy tells the bucket of a job and the units that the job costs. A job that costs 0 units is not
-// limited. River calls a Policy from several goroutines at once.
+// Policy tells the bucket of a job and the units that the job costs. A job that costs 0 units is
+// not limited. River calls a Policy from several goroutines at once.
 type Policy func(job *rivertype.JobRow) (bucket brim.Bucket, cost float64)
 
 // PerKind gives each kind of job a bucket, "river:kind:" and the kind. A job costs one unit.
@@ -47,14 +47,14 @@ func PerQueue(limit brim.Limit) Policy {
 
 // Options adjust a [Middleware]. The zero value is the default.
 type Options struct {
-	// Wait is how long a job may wait for its turn in its worker. Jobs of one bucket then have their
-	// turns in the order in which they came, across processes; see [brim.Limiter.Wait]. A job whose
-	// turn comes later is snoozed. 0 means that no job waits. A waiting job takes one of the
+	// Wait is how long a job may wait for its turn in its worker. Jobs of one bucket then have
+	// their turns in the order in which they came, across processes; see [brim.Limiter.Wait]. A job
+	// whose turn comes later is snoozed. 0 means that no job waits. A waiting job takes one of the
 	// MaxWorkers of its queue, so give jobs that wait a queue of their own.
 	Wait time.Duration
 	// Jitter is the greatest random time that a snooze is longer than the wait, so that jobs that
-	// were refused together do not come back together. 0 means a quarter of the wait, and a negative
-	// Jitter means none.
+	// were refused together do not come back together. 0 means a quarter of the wait, and a
+	// negative Jitter means none.
 	Jitter time.Duration
 }
 
@@ -69,12 +69,13 @@ type Middleware struct {
 
 var _ rivertype.WorkerMiddleware = (*Middleware)(nil)
 
-// New returns a middleware that works a job only if the bucket of policy has room for its cost. o may
-// be nil. It belongs into [river.Config.Middleware], or into the Middleware method of one worker.
+// New returns a middleware that works a job only if the bucket of policy has room for its cost. o
+// may be nil. It belongs into [river.Config.Middleware], or into the Middleware method of one
+// worker.
 //
 // A job that can never fit is cancelled, and its error is a [brim.OverLimitError]. If the store
-// cannot decide, the job is not worked: the attempt fails with the store's error, and River tries it
-// again as after any other error.
+// cannot decide, the job is not worked: the attempt fails with the store's error, and River tries
+// it again as after any other error.
 func New(limiter *brim.Limiter, policy Policy, o *Options) *Middleware {
 	m := &Middleware{limiter: limiter, policy: policy}
 	if o != nil {

@@ -235,8 +235,8 @@ func TestBacktestBeginsWithAPlan(t *testing.T) {
 	}
 }
 
-// TestBacktestOfMovedMoney: a spend that takes the ID of a canceled decline has an amount of its own,
-// by which rules with a bound take its increases.
+// TestBacktestOfMovedMoney: a spend that takes the ID of a canceled decline has an amount of its
+// own, by which rules with a bound take its increases.
 func TestBacktestOfMovedMoney(t *testing.T) {
 	l := newTestLedger(t)
 	budget := spend.Budget{Name: "cards", Currency: "EUR", Rules: []spend.Rule{

@@ -86,8 +86,8 @@ func (l longest) DecideAll(ctx context.Context, jobs []*ledger.Job) []error {
 }
 
 // TestNewRuleStopsNobody: a rule that is new to an account with many entries, or with some hundred,
-// reads them in short jobs beside the decisions, also if many callers come at once and others go on,
-// with a deadline that is too short for all of it, and in a transaction of the caller's.
+// reads them in short jobs beside the decisions, also if many callers come at once and others go
+// on, with a deadline that is too short for all of it, and in a transaction of the caller's.
 func TestNewRuleStopsNobody(t *testing.T) {
 	huge := cents(1 << 40)
 	for name, tc := range map[string]struct {

@@ -73,8 +73,8 @@ type Options struct {
 	HoldTTL time.Duration
 	// KeepIDs is how long [Budgets.Prune] keeps the answer to an ID and the spend that the ID
 	// began, from HoldTTL to 100 years; 0 means 200 days, longer than a chargeback may
-	// take. A request that is sent again after its ID was pruned is a new request. Give all processes the same KeepIDs:
-	// [Budgets.Verify] wants all requests that are younger to be there.
+	// take. A request that is sent again after its ID was pruned is a new request. Give all
+	// processes the same KeepIDs: [Budgets.Verify] wants all requests that are younger to be there.
 	KeepIDs time.Duration
 	// Hooks are called for the calls of the Budgets, in this order.
 	Hooks []Hooks

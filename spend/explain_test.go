@@ -119,7 +119,8 @@ func TestExplain(t *testing.T) {
 	t.Logf("%d rules explained", checked)
 }
 
-// TestExplainOpenHold: a rule that counts spends has counted an open hold as one, and holds nothing.
+// TestExplainOpenHold: a rule that counts spends has counted an open hold as one, and holds
+// nothing.
 func TestExplainOpenHold(t *testing.T) {
 	l := newTestLedger(t)
 	b := budgets(t, l, spend.Count("often", 5, day))

@@ -8,8 +8,8 @@ import (
 
 // Export iterates over the entries of all accounts of the main budget: the accounts in the byte
 // order of their names, and the entries of each account newest first, as [Budgets.History] lists
-// them. After the zero Entry, it begins with the first account. After an entry of an earlier export,
-// of which only Account, Seq and At are read, it goes on with those that followed.
+// them. After the zero Entry, it begins with the first account. After an entry of an earlier
+// export, of which only Account, Seq and At are read, it goes on with those that followed.
 // [Budgets.ForBudget] exports another budget.
 //
 // Export reads page by page and holds nothing in the ledger between pages, so it takes the same

@@ -109,8 +109,8 @@ func TestLimitsThatAdd(t *testing.T) {
 	}
 }
 
-// TestLimitsThatHaveEnded: a limit whose end has passed changes nothing, neither a lower one that is
-// in force nor the limit without an end.
+// TestLimitsThatHaveEnded: a limit whose end has passed changes nothing, neither a lower one that
+// is in force nor the limit without an end.
 func TestLimitsThatHaveEnded(t *testing.T) {
 	l := newTestLedger(t)
 	b := budgets(t, l, spend.Rolling("window", cents(500), day))

@@ -75,7 +75,8 @@ func TestUpToFindsTheLargest(t *testing.T) {
 	}
 }
 
-// TestFurthestTimes: the date of a record and the end of a limit are within 2^53 microseconds of 1970.
+// TestFurthestTimes: the date of a record and the end of a limit are within 2^53 microseconds of
+// 1970.
 func TestFurthestTimes(t *testing.T) {
 	for _, c := range []struct {
 		at time.Time

@@ -75,8 +75,8 @@ func (p *parts) Decide(ctx context.Context, job *ledger.Job) error {
 }
 
 // TestPruneInParts: Prune removes at most 512 entries, and ends at most 64 holds or one of each
-// account, between two rests, however many accounts have how much to prune. It rests twelve times as
-// long as it works, and is done in few parts and decisions.
+// account, between two rests, however many accounts have how much to prune. It rests twelve times
+// as long as it works, and is done in few parts and decisions.
 func TestPruneInParts(t *testing.T) {
 	for _, c := range []struct {
 		name           string

@@ -164,8 +164,8 @@ func TestGrowsAtOfDecisions(t *testing.T) {
 	}
 }
 
-// TestEndOfARaise: a raise ends before another rule has room, so a request waits for the room of both
-// rules. A request that the raised rule does not match waits for the other one alone.
+// TestEndOfARaise: a raise ends before another rule has room, so a request waits for the room of
+// both rules. A request that the raised rule does not match waits for the other one alone.
 func TestEndOfARaise(t *testing.T) {
 	l := newTestLedger(t)
 	b := budgets(t, l,

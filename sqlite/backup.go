@@ -13,14 +13,14 @@ import (
 )
 
 // Backup writes a copy of the whole database to a new file at path, by VACUUM INTO: the rows of the
-// application, the buckets and the ledger, as of one moment, with all decisions that were acknowledged
-// before the call. The copy is compact, needs no log, and is durable when Backup returns. Callers go on
-// meanwhile, but the log of the database grows until the copy is made.
+// application, the buckets and the ledger, as of one moment, with all decisions that were
+// acknowledged before the call. The copy is compact, needs no log, and is durable when Backup
+// returns. Callers go on meanwhile, but the log of the database grows until the copy is made.
 //
 // If there is a file at path, the error is [fs.ErrExist]. After another error there is none.
 //
-// To restore a copy, end all processes that use the database, move the database away with its -wal and
-// its -shm, and put the copy in its place.
+// To restore a copy, end all processes that use the database, move the database away with its -wal
+// and its -shm, and put the copy in its place.
 func (s *Store) Backup(ctx context.Context, path string) error {
 	return store.Wrap(backend, "backup", s.backup(ctx, path))
 }

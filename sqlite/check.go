@@ -14,13 +14,14 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// Check looks for all that breaks or weakens the promises of the store: the settings of a connection,
-// the version of SQLite, the file system and its free space, the size of the log, and damage in the
-// table of buckets. It tries, too: it makes a decision of each kind on buckets of its own, whose keys
-// begin with "brim.check/", and deletes them again. A ledger in the database shares its connections, so
-// Check judges it, too.
+// Check looks for all that breaks or weakens the promises of the store: the settings of a
+// connection, the version of SQLite, the file system and its free space, the size of the log, and
+// damage in the table of buckets. It tries, too: it makes a decision of each kind on buckets of its
+// own, whose keys begin with "brim.check/", and deletes them again. A ledger in the database shares
+// its connections, so Check judges it, too.
 //
-// It looks at one connection of the pool. The settings of other connections and processes may differ.
+// It looks at one connection of the pool. The settings of other connections and processes may
+// differ.
 func (s *Store) Check(ctx context.Context) ([]store.Finding, error) {
 	var f findings
 	err := s.run.Read(ctx, func(ctx context.Context) (err error) {

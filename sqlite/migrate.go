@@ -13,9 +13,9 @@ import (
 type Status = sqliterun.Status
 
 // Migrate brings the tables of brim in db to the version that this program needs. [New] does so,
-// too, unless [Options.NoMigrate] is set. Migrate does nothing if the tables are current, and leaves
-// newer ones alone. Several processes may call it at once. Only the options Prefix and LockTimeout
-// count.
+// too, unless [Options.NoMigrate] is set. Migrate does nothing if the tables are current, and
+// leaves newer ones alone. Several processes may call it at once. Only the options Prefix and
+// LockTimeout count.
 func Migrate(ctx context.Context, db *sql.DB, o *Options) error {
 	full, err := o.withDefaults()
 	if err == nil {
@@ -24,7 +24,8 @@ func Migrate(ctx context.Context, db *sql.DB, o *Options) error {
 	return store.Wrap(backend, "migrate", err)
 }
 
-// CurrentStatus returns the state of the tables, and changes nothing. Only the option Prefix counts.
+// CurrentStatus returns the state of the tables, and changes nothing. Only the option Prefix
+// counts.
 func CurrentStatus(ctx context.Context, db *sql.DB, o *Options) (Status, error) {
 	full, err := o.withDefaults()
 	var s Status

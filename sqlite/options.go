@@ -23,26 +23,27 @@ type Options struct {
 	// NoMigrate makes New expect the tables, for applications that run [SQL] among their own
 	// migrations. By default New calls [Migrate].
 	NoMigrate bool
-	// Relaxed leaves PRAGMA synchronous as each connection has it. Where that is NORMAL in WAL mode, as
-	// it often is, a killed process loses nothing, and a power failure loses the decisions since the
-	// last checkpoint. Package spend/sqliteledger refuses such a store.
+	// Relaxed leaves PRAGMA synchronous as each connection has it. Where that is NORMAL in WAL
+	// mode, as it often is, a killed process loses nothing, and a power failure loses the decisions
+	// since the last checkpoint. Package spend/sqliteledger refuses such a store.
 	Relaxed bool
-	// LockTimeout is how long a call waits for a connection of the pool and for SQLite's lock; 0 means
-	// [DefaultLockTimeout]. The busy timeout of a connection does not lengthen it.
+	// LockTimeout is how long a call waits for a connection of the pool and for SQLite's lock; 0
+	// means [DefaultLockTimeout]. The busy timeout of a connection does not lengthen it.
 	LockTimeout time.Duration
-	// Clock replaces the clock of the machine, for tests and for replaying logs. It must be safe for
-	// concurrent use.
+	// Clock replaces the clock of the machine, for tests and for replaying logs. It must be safe
+	// for concurrent use.
 	Clock func() time.Time
-	// MaxSkew is how far ahead of the clock a stored time is believed; 0 means [store.DefaultMaxSkew].
+	// MaxSkew is how far ahead of the clock a stored time is believed; 0 means
+	// [store.DefaultMaxSkew].
 	MaxSkew time.Duration
 	// PruneEvery is the interval at which a goroutine removes empty buckets, until Close; 0 means
 	// [DefaultPruneEvery], and a negative interval means never.
 	PruneEvery time.Duration
-	// Logger is told of stored times that are not believed, of jumps of the wall clock, of damage and of
-	// pruning. Nil means silence.
+	// Logger is told of stored times that are not believed, of jumps of the wall clock, of damage
+	// and of pruning. Nil means silence.
 	Logger *slog.Logger
-	// Trace is told of each flush and of each wait for the lock. A ledger in the database reports here,
-	// too.
+	// Trace is told of each flush and of each wait for the lock. A ledger in the database reports
+	// here, too.
 	Trace store.Trace
 }
 

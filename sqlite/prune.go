@@ -11,8 +11,8 @@ import (
 const pruneScan = 2_000
 
 // Prune removes expired buckets, up to a thousand in a commit, so no caller waits long. It leaves
-// damaged buckets alone and logs their number. If ctx ends or the store fails half-way, Prune returns
-// the number of buckets removed so far, and the error.
+// damaged buckets alone and logs their number. If ctx ends or the store fails half-way, Prune
+// returns the number of buckets removed so far, and the error.
 func (s *Store) Prune(ctx context.Context) (int64, error) {
 	step := &records.Step{Scan: pruneScan}
 	pruned, err := step.Run(func() error {

@@ -99,7 +99,8 @@ func (t *table) Walk(from string, fn func(key string, r *store.Record) bool) err
 	})
 }
 
-// end writes the buckets that have changed, in the order of their keys, and reports whether any has.
+// end writes the buckets that have changed, in the order of their keys, and reports whether any
+// has.
 func (v *view) end() (changed bool, err error) {
 	var put []string
 	for key, r := range v.rows {

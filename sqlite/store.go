@@ -22,8 +22,8 @@ var files embed.FS
 // goroutines and processes may use it at once.
 //
 // After an error other than [store.ErrUnknownOutcome] nothing was applied. If a context ends while
-// its call is queued, the call is taken back. If a context ends while the call's flush is under way,
-// the call answers [store.ErrUnknownOutcome].
+// its call is queued, the call is taken back. If a context ends while the call's flush is under
+// way, the call answers [store.ErrUnknownOutcome].
 type Store struct {
 	shared   // for ledgers
 	run      *sqliterun.Runner
@@ -39,12 +39,12 @@ type shared = sqliterun.Shared
 
 var _ store.Store = (*Store)(nil)
 
-// New puts buckets into tables of db, which it makes unless Options.NoMigrate is set. Close ends the
-// store and leaves db open; the application closes db afterwards.
+// New puts buckets into tables of db, which it makes unless Options.NoMigrate is set. Close ends
+// the store and leaves db open; the application closes db afterwards.
 //
-// A database in memory needs a pool of one connection. A database with another encoding than UTF-8, a
-// second driver for a file that this process has open already, missing tables and an option out of its
-// range are [store.ErrMisconfigured].
+// A database in memory needs a pool of one connection. A database with another encoding than UTF-8,
+// a second driver for a file that this process has open already, missing tables and an option out
+// of its range are [store.ErrMisconfigured].
 func New(ctx context.Context, db *sql.DB, o *Options) (*Store, error) {
 	s, err := newStore(ctx, db, o)
 	return s, store.Wrap(backend, "new", err)
@@ -71,9 +71,9 @@ func newStore(ctx context.Context, db *sql.DB, o *Options) (*Store, error) {
 	return s, nil
 }
 
-// Fill decides one operation. A lone caller waits for one commit; concurrent callers share it. An Ask
-// and a refusal write nothing. An Ask takes no lock, nor does a refusal if the last answer for its
-// bucket was a refusal.
+// Fill decides one operation. A lone caller waits for one commit; concurrent callers share it. An
+// Ask and a refusal write nothing. An Ask takes no lock, nor does a refusal if the last answer for
+// its bucket was a refusal.
 func (s *Store) Fill(ctx context.Context, op store.Op) (store.State, error) {
 	call := s.refusals.Of(&op)
 	if call.Ask {

@@ -9,18 +9,19 @@ import (
 )
 
 // With returns a store whose calls are part of tx, a transaction of the database given to [New]: a
-// charge commits, or rolls back, with the rows that it pays for. Nothing is granted until tx commits. It
-// commits with the synchronous setting of its connection. A block that a refusal sets is lost if tx
-// rolls back: to keep it, charge before tx writes anything else, and commit after a refusal.
+// charge commits, or rolls back, with the rows that it pays for. Nothing is granted until tx
+// commits. It commits with the synchronous setting of its connection. A block that a refusal sets
+// is lost if tx rolls back: to keep it, charge before tx writes anything else, and commit after a
+// refusal.
 //
 // The first call that can write takes SQLite's one write lock, and everybody else who writes to the
-// database waits until tx ends. If tx has read before, and another connection has written since, the
-// call answers [store.ErrUnavailable] at once: roll tx back and begin again. A transaction that
+// database waits until tx ends. If tx has read before, and another connection has written since,
+// the call answers [store.ErrUnavailable] at once: roll tx back and begin again. A transaction that
 // begins with the charge, or by BEGIN IMMEDIATE, has no such failures.
 //
 // A call runs to its end even if ctx ends meanwhile. Give contexts that end to BeginTx, and not to
-// single statements: SQLite may roll back the whole transaction when it interrupts a write, and later
-// statements would then commit by themselves.
+// single statements: SQLite may roll back the whole transaction when it interrupts a write, and
+// later statements would then commit by themselves.
 //
 // Like tx, the store is for one goroutine at a time. Roll tx back after an error other than
 // [store.ErrNotHeld]. Close does nothing.

@@ -8,8 +8,8 @@ import (
 
 // Never is the RetryAfter of an amount for which no wait makes room: the amount exceeds the
 // capacity less the held units, the bucket does not leak, or the wait is longer than 146 years, or
-// ends after the year 2255; see [MaxTime]. It is half of the largest Duration, so that a time added to
-// it is still positive: compare with >=.
+// ends after the year 2255; see [MaxTime]. It is half of the largest Duration, so that a time added
+// to it is still positive: compare with >=.
 const Never = time.Duration(1<<62 - 1)
 
 // Limit is the capacity and the leak rate of a bucket. It comes with each call, so it can
@@ -39,8 +39,8 @@ const (
 // Nobody is the limit under which nothing fits but an amount of 0, with a RetryAfter of [Never].
 // Unlimited is the limit under which everything fits and nothing is counted.
 //
-// The Limiter answers TryFillup, Fillup, AbleToAccept and Hold under them itself. A call that ends a
-// hold or takes units out goes on to the store without a limit, so a store never gets them.
+// The Limiter answers TryFillup, Fillup, AbleToAccept and Hold under them itself. A call that ends
+// a hold or takes units out goes on to the store without a limit, so a store never gets them.
 var (
 	Nobody    = Limit{special: nobody}
 	Unlimited = Limit{special: unlimited}
@@ -137,8 +137,8 @@ func (s State) Remaining() float64 {
 }
 
 // When reports the time after At until n units would fit if no other caller came, on the store's
-// clock and rounded up to a microsecond, after an acceptance as well. It is 0 if they fit at once, and
-// [Never] if no wait helps.
+// clock and rounded up to a microsecond, after an acceptance as well. It is 0 if they fit at once,
+// and [Never] if no wait helps.
 func (s State) When(n float64) time.Duration {
 	r := Record{Level: s.Level, Held: s.Held, Time: s.At.UnixMicro(), Limit: s.Limit()}
 	if !s.BlockedUntil.IsZero() {
@@ -199,8 +199,8 @@ func (s State) TimeToEmpty() time.Duration {
 	return d
 }
 
-// seconds returns s seconds as a Duration, rounded up to a microsecond. NaN, and a time of 146 years
-// or more, become Never.
+// seconds returns s seconds as a Duration, rounded up to a microsecond. NaN, and a time of 146
+// years or more, become Never.
 func seconds(s float64) time.Duration { return microseconds(s * 1e6) }
 
 // microseconds is seconds for a time in microseconds.

@@ -55,8 +55,8 @@ func NewRecord(clock int64) Record { return Record{Time: clock} }
 //
 // An op with another leak rate than the one last written ends the time at the old rate: the
 // record gets the level at now, the time now and the limit of op. It does so also if op is refused
-// in mode IfFits or UpTo, unless it exceeds the capacity and the ceiling and so is refused for ever. The next refusal at
-// the same rate changes nothing.
+// in mode IfFits or UpTo, unless it exceeds the capacity and the ceiling and so is refused for
+// ever. The next refusal at the same rate changes nothing.
 //
 // While a block lasts, a refused op changes nothing: it neither prolongs the block nor ends the
 // time at the old rate. A caller who keeps trying is not kept out for longer.
@@ -85,8 +85,8 @@ func NewRecord(clock int64) Record { return Record{Time: clock} }
 // Mode [UpTo] is mode IfFits with the largest amount that fits, or with Least if that does not fit.
 //
 // The modes [Ask], [Block] and [Unblock] put nothing in. Ask never changes the record. Block and
-// Unblock change BlockedUntil, and a Time that is more than maxSkew ahead. Block may prolong a block
-// and never shortens it. A bucket that it creates has a zero Limit until units go in.
+// Unblock change BlockedUntil, and a Time that is more than maxSkew ahead. Block may prolong a
+// block and never shortens it. A bucket that it creates has a zero Limit until units go in.
 func (r *Record) Fill(op *Op, clock int64, maxSkew time.Duration) (st State, effect Effect, err error) {
 	effect, err = r.FillTo(&st, op, clock, maxSkew)
 	return st, effect, err
@@ -308,8 +308,8 @@ func levelAfter(level, rate float64, at, us int64) float64 {
 	return max(0, level-leaked(rate, us))
 }
 
-// setRate ends the time at the rate last written if l has another: from now on l holds. A zero limit
-// stands for the limit last written.
+// setRate ends the time at the rate last written if l has another: from now on l holds. A zero
+// limit stands for the limit last written.
 func (r *Record) setRate(l Limit, now int64) Effect {
 	if r.LeakRate == l.LeakRate || r.Limit == (Limit{}) || l == (Limit{}) {
 		return 0
@@ -394,8 +394,8 @@ func end(until int64) int64 {
 	return until
 }
 
-// rim returns the units that the bucket may contain after op: the ceiling, or the capacity if op has
-// none.
+// rim returns the units that the bucket may contain after op: the ceiling, or the capacity if op
+// has none.
 func (o *Op) rim(now int64) float64 {
 	if o.Ceiling == 0 {
 		return o.Capacity
@@ -403,8 +403,8 @@ func (o *Op) rim(now int64) float64 {
 	return o.ceiling(now)
 }
 
-// ceiling is rim for an operation with a ceiling. It is apart from rim, because the compiler inlines
-// rim only while it is this short.
+// ceiling is rim for an operation with a ceiling. It is apart from rim, because the compiler
+// inlines rim only while it is this short.
 func (o *Op) ceiling(now int64) float64 {
 	if o.CeilingAt.IsZero() || o.LeakRate <= 0 {
 		return o.Ceiling
@@ -414,8 +414,8 @@ func (o *Op) ceiling(now int64) float64 {
 	return o.Ceiling - leaked(o.LeakRate, max(0, now-o.CeilingAt.UnixMicro()))
 }
 
-// highest returns the units that the bucket may contain after op or after a later one by its limit. An
-// op that puts in more is refused for ever.
+// highest returns the units that the bucket may contain after op or after a later one by its limit.
+// An op that puts in more is refused for ever.
 func (o *Op) highest() float64 { return max(o.Capacity, o.Ceiling) }
 
 // wait returns the time after clock until op, which puts n units in, fits into the bucket as the

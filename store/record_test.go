@@ -15,8 +15,8 @@ const (
 
 func at(s float64) int64 { return noon + int64(s*1e6) }
 
-// TestFill has the cases that the conformance suite, which sees only answers, does not find. Package
-// memory runs the suite over Record.
+// TestFill has the cases that the conformance suite, which sees only answers, does not find.
+// Package memory runs the suite over Record.
 func TestFill(t *testing.T) {
 	limit := Limit{Capacity: 10, LeakRate: 1}
 	bucket := func(level, held float64) Record { return Record{Level: level, Held: held, Time: noon, Limit: limit} }

@@ -83,17 +83,18 @@ const (
 	// IfFits; see [Decide].
 	Ask
 	// Block blocks the bucket for BlockFor, or [UntilEmpty], and leaves level, held units and time
-	// as they are. It has only a key and a BlockFor, and a Limit if the State should be by that limit.
-	// It is always accepted. It may prolong an earlier block and never shortens it. It creates the
-	// bucket if need be, by that Limit or none.
+	// as they are. It has only a key and a BlockFor, and a Limit if the State should be by that
+	// limit. It is always accepted. It may prolong an earlier block and never shortens it. It
+	// creates the bucket if need be, by that Limit or none.
 	Block
 	// Unblock ends the block of the bucket and changes nothing else. It has only a key, and a
 	// Limit if the State should be by that limit; a zero Limit stands for the limit last written.
 	// It is always accepted. It writes nothing if the bucket has no block or does not exist.
 	Unblock
 	// UpTo puts in the largest whole number of units from Least to Amount that fits, or none if
-	// Least does not fit: TakeUpTo. State.Taken is the number. Least and Amount are whole numbers. The
-	// operation has no hold and no ceiling, and no other operation of a transaction has its key.
+	// Least does not fit: TakeUpTo. State.Taken is the number. Least and Amount are whole numbers.
+	// The operation has no hold and no ceiling, and no other operation of a transaction has its
+	// key.
 	UpTo
 )
 
@@ -109,8 +110,8 @@ type Op struct {
 	// Amount is the number of units to put in. In modes IfFits, Ask and Always it may be
 	// negative: it then takes units out, down to a level of zero.
 	Amount float64
-	// Least is the smallest number of units that an operation of mode UpTo puts in, from 1 on. It is
-	// 0 in the other modes.
+	// Least is the smallest number of units that an operation of mode UpTo puts in, from 1 on. It
+	// is 0 in the other modes.
 	Least float64
 	// Hold is the change of the held units, which take up room and do not leak. In mode Always
 	// it may be negative. Taking back more units than are held is [ErrNotHeld].
@@ -141,8 +142,8 @@ type Op struct {
 }
 
 // Txn is a transaction: operations that go in together or not at all. A key may occur more than
-// once, with one limit; a later operation then finds the bucket as an earlier one left it. Operations
-// of mode [Ask] must fit as well, together with the others, but do not go in.
+// once, with one limit; a later operation then finds the bucket as an earlier one left it.
+// Operations of mode [Ask] must fit as well, together with the others, but do not go in.
 type Txn []Op
 
 // Result is the outcome of a transaction.

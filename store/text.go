@@ -165,8 +165,8 @@ func number(s string) (float64, error) {
 }
 
 // MarshalText writes l as [ParseLimit] reads it, without loss: with a period where a whole number
-// of seconds gives the same leak rate, else with the leak rate. It returns [ErrInvalidLimit] if l is
-// invalid.
+// of seconds gives the same leak rate, else with the leak rate. It returns [ErrInvalidLimit] if l
+// is invalid.
 func (l Limit) MarshalText() ([]byte, error) {
 	if err := l.Validate(); err != nil {
 		return nil, err

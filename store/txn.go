@@ -9,9 +9,9 @@ import (
 // recs[i] is the record of txn[i], and operations on one key share one record. The backend
 // stores each record of which an element of effects contains [Write].
 //
-// A key of an operation of mode [UpTo] occurs once. Operations of mode [Ask] count as those of mode IfFits in the decision, so amounts on one key add
-// up. If the transaction is accepted, only the other operations go in. A transaction that only asks
-// changes no record.
+// A key of an operation of mode [UpTo] occurs once. Operations of mode [Ask] count as those of mode
+// IfFits in the decision, so amounts on one key add up. If the transaction is accepted, only the
+// other operations go in. A transaction that only asks changes no record.
 //
 // A refused transaction blocks the buckets of the operations that were refused and carry a penalty,
 // and changes times that were more than maxSkew ahead of clock. It ends the time at an old rate of

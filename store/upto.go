@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// upTo is Fill for an operation of mode [UpTo]: Fill in mode IfFits, with the largest whole number of
-// units that fits.
+// upTo is Fill for an operation of mode [UpTo]: Fill in mode IfFits, with the largest whole number
+// of units that fits.
 func (r *Record) upTo(op *Op, clock int64, maxSkew time.Duration) (st State, effect Effect, err error) {
 	seen := *r
 	seen.unskew(clock, maxSkew)
@@ -24,8 +24,8 @@ func (r *Record) upTo(op *Op, clock int64, maxSkew time.Duration) (st State, eff
 	return st, effect, err
 }
 
-// least returns the operation that puts in the smallest amount of an operation of mode UpTo, in mode
-// IfFits.
+// least returns the operation that puts in the smallest amount of an operation of mode UpTo, in
+// mode IfFits.
 func (o *Op) least() Op {
 	least := *o
 	least.Mode, least.Amount, least.Least = IfFits, o.Least, 0

@@ -183,8 +183,8 @@ func corrupt(field string, value any) error {
 
 // Validate returns an error if the operation is invalid. Callers of a [Store] validate every
 // operation before they pass it on, so that invalid operations cause no I/O. An operation of mode
-// [Block] or [Unblock], or of mode [Always] that only ends a hold or takes units out, or is the rest
-// of a capture, may have no limit.
+// [Block] or [Unblock], or of mode [Always] that only ends a hold or takes units out, or is the
+// rest of a capture, may have no limit.
 func (o *Op) Validate() error {
 	block := o.Mode == Block || o.Mode == Unblock
 	if o.Limit == (Limit{}) && (block || o.Mode == Always && o.Hold <= 0) {
@@ -296,9 +296,9 @@ func (o *Op) validateBlock() error {
 	return nil
 }
 
-// Validate returns an error if an operation is invalid, if one key occurs with two limits or beside an
-// operation of mode [UpTo], or if operations of mode [Ask] stand beside others than those of modes IfFits and UpTo, or ask about
-// a negative amount beside these.
+// Validate returns an error if an operation is invalid, if one key occurs with two limits or beside
+// an operation of mode [UpTo], or if operations of mode [Ask] stand beside others than those of
+// modes IfFits and UpTo, or ask about a negative amount beside these.
 func (t Txn) Validate() error {
 	for i := range t {
 		if err := t[i].Validate(); err != nil {

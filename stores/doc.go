@@ -7,8 +7,9 @@
 //	defer limits.Close()
 //	limiter := brim.New(limits, nil)
 //
-// It links every backend, but no driver of SQLite: a program that names sqlite:PATH imports one, such as
-// _ "modernc.org/sqlite". A program that always uses the same backend imports that one instead.
+// It links every backend, but no driver of SQLite: a program that names sqlite:PATH imports one,
+// such as _ "modernc.org/sqlite". A program that always uses the same backend imports that one
+// instead.
 //
 // # Names
 //
@@ -26,10 +27,10 @@
 // rediss+cluster:// and rediss+sentinel:// are the last two over TLS.
 //
 // A name that looks like an address or a connection string is never a file: it would hold limits
-// that nobody shares, and may show a password. Such a name has "@", "://", "=", "?", a space, a scheme
-// or a port, as "localhost:5432" has, or is a known scheme without its slashes. The error says so. A
-// path that begins with a directory, as "/" or "./", may have spaces, "=", "?" and colons. A file of any
-// name is file:NAME.
+// that nobody shares, and may show a password. Such a name has "@", "://", "=", "?", a space, a
+// scheme or a port, as "localhost:5432" has, or is a known scheme without its slashes. The error
+// says so. A path that begins with a directory, as "/" or "./", may have spaces, "=", "?" and
+// colons. A file of any name is file:NAME.
 //
 // In a cluster, each parameter addr=host:port adds a node to ask for the map of the cluster. With
 // Sentinels, host and addr are those of Sentinels, and master_name is required. User and password

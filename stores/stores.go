@@ -32,9 +32,9 @@ type Options struct {
 	// PruneEvery is the interval at which the store removes empty buckets: see the Options of the
 	// backend. 0 means its default, and a negative interval means never.
 	PruneEvery time.Duration
-	// Lazy has Open make sure of no more than that a store in PostgreSQL can be read, for tools whose
-	// user may lack the rights to write, or that look at a standby. In a SQLite database that has
-	// tables of others, Open then makes none of its own.
+	// Lazy has Open make sure of no more than that a store in PostgreSQL can be read, for tools
+	// whose user may lack the rights to write, or that look at a standby. In a SQLite database that
+	// has tables of others, Open then makes none of its own.
 	Lazy bool
 	// MaxConns is the largest number of connections to a server, or to each server of a cluster; 0
 	// leaves it to the name and to the default of the client.
@@ -76,8 +76,8 @@ var ErrName = place.ErrName
 // Open opens the store of that name; the package comment lists the names. o may be nil.
 //
 // If name is not the name of a store, the error is [ErrName]. If a server cannot be reached, or
-// lacks the tables of package migrations or a right on them, or cannot keep the promises of package redisstore, Open
-// returns the backend's error.
+// lacks the tables of package migrations or a right on them, or cannot keep the promises of package
+// redisstore, Open returns the backend's error.
 func Open(ctx context.Context, name string, o *Options) (*Store, error) {
 	p, err := place.Parse(name)
 	if err != nil {

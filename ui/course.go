@@ -135,8 +135,8 @@ func (s *set) tally(way int, now int64) tally {
 	return t
 }
 
-// each calls f for each second of a way in which there were calls, in order of time. The last second
-// of the window is now.
+// each calls f for each second of a way in which there were calls, in order of time. The last
+// second of the window is now.
 func (s *set) each(way int, now int64, f func(*slot)) {
 	for second := max(now-slots+1, s.born[way]); second <= now; second++ {
 		if one := &s.rings[uint64(second)%slots][way]; int64(one.second) == second && one.accepted+one.refused > 0 {

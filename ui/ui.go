@@ -39,8 +39,8 @@ const (
 type Options struct {
 	// Recorder counts the decisions and failures that the pages show. It must wrap the store for
 	// the callers that it should count; see [Recorder.Wrap]. If it is nil, the pages show no
-	// refusals, no course of a level, and no failures of calls. It also counts spends, if the Budgets
-	// have its hooks; see [Recorder.Hooks].
+	// refusals, no course of a level, and no failures of calls. It also counts spends, if the
+	// Budgets have its hooks; see [Recorder.Hooks].
 	Recorder *Recorder
 	// Title names the program or the store on each page; "" means "Limits".
 	Title string

@@ -25,8 +25,8 @@ func (n nowhere) WriteHeader(int)             {}
 
 // BenchmarkViewers measures 16 callers who decide 1,000 times a second in all over 10^6 buckets in
 // memory, without and with 20 viewers whose pages update every two seconds. The two are measured
-// alternately, in trials of 25 seconds, in which a listing or two run; p99-ratio is the median of the
-// ratios of neighbours.
+// alternately, in trials of 25 seconds, in which a listing or two run; p99-ratio is the median of
+// the ratios of neighbours.
 // Run it with -benchtime 3x, for three trials of each.
 func BenchmarkViewers(b *testing.B) {
 	const buckets, callers, viewers, rate, trial = 1_000_000, 16, 20, 1000, 25 * time.Second

@@ -11,8 +11,8 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// crash opens the file at path and changes a bucket, and returns the store and a copy of the file and
-// its journal as a crash leaves them: the last changes are in the journal alone.
+// crash opens the file at path and changes a bucket, and returns the store and a copy of the file
+// and its journal as a crash leaves them: the last changes are in the journal alone.
 func crash(t *testing.T, path string) (s *bolt.Store, crashed string) {
 	t.Helper()
 	s, err := bolt.Open(path, nil)

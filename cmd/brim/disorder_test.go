@@ -17,7 +17,8 @@ import (
 	"github.com/brimgo/brim/cmd/brim/internal/trace"
 )
 
-// partOf writes a part of the lines of the day to a log, for tests that decide each line many times.
+// partOf writes a part of the lines of the day to a log, for tests that decide each line many
+// times.
 func partOf(t *testing.T, every int) (path string) {
 	t.Helper()
 	f, err := os.Open(nasa)

@@ -24,8 +24,8 @@ func (a *app) manCommand() *cobra.Command {
 // tables matches a table in a help text, whose lines are indented, and the line before it.
 var tables = regexp.MustCompile(`(?m)^.*\n((?:  .*(?:\n|$))+)`)
 
-// keepTables makes Markdown of the help texts, since the writer of manual pages reads that: behind an
-// empty line, lines with four spaces keep their breaks.
+// keepTables makes Markdown of the help texts, since the writer of manual pages reads that: behind
+// an empty line, lines with four spaces keep their breaks.
 func keepTables(cmd *cobra.Command) {
 	cmd.Long = tables.ReplaceAllStringFunc(cmd.Long, func(found string) string {
 		before, lines, _ := strings.Cut(found, "\n")

@@ -147,8 +147,8 @@ func (a *app) migrationStatus(ctx context.Context, pool *pgxpool.Pool, o *migrat
 	return a.printMigrations(st)
 }
 
-// migrateSQLite migrates the database that --store names, if up is set, and prints the status of its
-// tables. done is false for another store.
+// migrateSQLite migrates the database that --store names, if up is set, and prints the status of
+// its tables. done is false for another store.
 func (a *app) migrateSQLite(ctx context.Context, o *sqlite.Options, up bool) (done bool, err error) {
 	p, err := a.place()
 	if err != nil || p.Kind() != place.SQLite {

@@ -12,8 +12,8 @@ import (
 	"github.com/brimgo/brim/internal/seed"
 )
 
-// checkSize runs size, and then replay with the limit that size names and with the next smaller one.
-// The first must refuse at most the share, the second more, and both exactly as size says.
+// checkSize runs size, and then replay with the limit that size names and with the next smaller
+// one. The first must refuse at most the share, the second more, and both exactly as size says.
 func checkSize(t *testing.T, log, refuse string, flags ...string) {
 	t.Helper()
 	var s sizeJSON

@@ -11,8 +11,8 @@ import (
 // columns is the width of the help, which fits every terminal.
 const columns = 80
 
-// usage writes how a command is called: its arguments, examples, commands and flags. cobra's own text
-// does not wrap its lines.
+// usage writes how a command is called: its arguments, examples, commands and flags. cobra's own
+// text does not wrap its lines.
 func usage(cmd *cobra.Command) error {
 	var b strings.Builder
 	section := func(name, text string) {

@@ -9,7 +9,8 @@
 //
 // Note five things. Prices of tokens are fractions of a cent, so the budget counts in millionths of
 // a cent and nothing is rounded. The calls of the model go through the client of package llmlimit,
-// which holds the highest possible cost of each and charges its bill, so the agent never overspends.
+// which holds the highest possible cost of each and charges its bill, so the agent never
+// overspends.
 //
 // A purchase does the same by hand: the agent authorizes the highest possible cost before it, and
 // captures the real cost afterwards. A failed purchase voids its hold. One that ends in any other
@@ -196,8 +197,8 @@ func (a *agent) take(ctx context.Context, n int, s step) (err error) {
 	return nil
 }
 
-// before tells the outcome of a purchase in an earlier run of the task. One process has the file open
-// at a time, so that run is over.
+// before tells the outcome of a purchase in an earlier run of the task. One process has the file
+// open at a time, so that run is over.
 func (a *agent) before(ctx context.Context, id string, s step) error {
 	known, err := a.budget.Get(ctx, id)
 	if err != nil {

@@ -30,7 +30,8 @@ func build(t *testing.T) (program string) {
 	return program
 }
 
-// database returns a pool whose tables are in a schema of their own, and the name of the store there.
+// database returns a pool whose tables are in a schema of their own, and the name of the store
+// there.
 func database(t *testing.T) (pool *pgxpool.Pool, name string) {
 	t.Helper()
 	schema := pgtest.Schema(t)

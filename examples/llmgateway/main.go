@@ -10,9 +10,9 @@
 // organization.
 //
 // Note three things. Package llmlimit does the work: it holds the most that a call can cost on all
-// levels in one decision, and charges its bill. With Drain, the gateway reads the answer of a client
-// who has left, because the provider bills it, and its end tells the bill. And the account is a
-// hash, because the ledger should not hold the keys of clients.
+// levels in one decision, and charges its bill. With Drain, the gateway reads the answer of a
+// client who has left, because the provider bills it, and its end tells the bill. And the account
+// is a hash, because the ledger should not hold the keys of clients.
 //
 // Several gateways keep their ledger in PostgreSQL: see package pgledger.
 package main

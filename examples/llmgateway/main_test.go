@@ -83,7 +83,8 @@ func ask(g *gateway, key, path, model string) *httptest.ResponseRecorder {
 	return w
 }
 
-// told returns the figures that the gateway tells a client: those of its key, team and organization.
+// told returns the figures that the gateway tells a client: those of its key, team and
+// organization.
 func told(t *testing.T, g *gateway, key string) []spend.Usage {
 	t.Helper()
 	r := httptest.NewRequest(http.MethodGet, "/budget", nil)

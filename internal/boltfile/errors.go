@@ -32,8 +32,8 @@ func Damagef(format string, args ...any) error {
 }
 
 // Failed returns an error of the system or of bbolt, whose text is msg alone. It is
-// [store.ErrUnavailable] if the cause passes by itself, or by the room that somebody makes, and else
-// [store.ErrMisconfigured]. A cause that has a class keeps it.
+// [store.ErrUnavailable] if the cause passes by itself, or by the room that somebody makes, and
+// else [store.ErrMisconfigured]. A cause that has a class keeps it.
 func Failed(msg string, cause error) error {
 	if classed(cause) {
 		return &fault{msg: msg, causes: []error{cause}}
@@ -62,8 +62,8 @@ func classed(err error) bool {
 		errors.Is(err, store.ErrUnknownOutcome)
 }
 
-// outOfReach are the errors of a disk or a system that cannot now: it fails, it is full, a file or a
-// process is at its allowed size, or the system has no memory or no file left.
+// outOfReach are the errors of a disk or a system that cannot now: it fails, it is full, a file or
+// a process is at its allowed size, or the system has no memory or no file left.
 var outOfReach = []error{
 	errLocked, berrors.ErrMaxSizeReached, syscall.EIO, syscall.ENOSPC, syscall.EDQUOT, syscall.EFBIG, syscall.ENOMEM, syscall.EMFILE, syscall.ENFILE,
 	syscall.EAGAIN, syscall.EINTR, syscall.ETIMEDOUT,
@@ -103,7 +103,8 @@ func WithRemedy(err error, remedy string) error {
 // ErrExists is the error of [WriteNew] if there is a file at its path.
 var ErrExists = errors.New("there is a file of that name; give a new one")
 
-// FileError turns an error about the file into one of a class of package store that tells the remedy.
+// FileError turns an error about the file into one of a class of package store that tells the
+// remedy.
 func FileError(err error) error {
 	msg := err.Error()
 	switch {

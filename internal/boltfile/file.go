@@ -115,8 +115,8 @@ func (f *File) Resemble(other vfs.File) error {
 	return err
 }
 
-// Usable returns an error that is [store.ErrMisconfigured], or [store.ErrCorrupt], if the file refuses
-// all work until it is opened again, and nil otherwise. It takes no lock.
+// Usable returns an error that is [store.ErrMisconfigured], or [store.ErrCorrupt], if the file
+// refuses all work until it is opened again, and nil otherwise. It takes no lock.
 func (f *File) Usable() error {
 	if broken := f.broken.Load(); broken != nil {
 		return broken

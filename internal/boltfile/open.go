@@ -23,9 +23,10 @@ const (
 // Open opens the file at path, or creates it with the buckets of l, and takes its lock.
 //
 // A file that is open elsewhere, in this process or another, is [store.ErrUnavailable] after
-// Options.LockTimeout. So is a disk that is full or fails. A missing directory or right, a file that is
-// a mount point of its own, and a path that is no file's, is [store.ErrMisconfigured]. A file that is
-// damaged, cut short, empty, or not of layout l is [store.ErrCorrupt] and left as it is.
+// Options.LockTimeout. So is a disk that is full or fails. A missing directory or right, a file
+// that is a mount point of its own, and a path that is no file's, is [store.ErrMisconfigured]. A
+// file that is damaged, cut short, empty, or not of layout l is [store.ErrCorrupt] and left as it
+// is.
 func Open(path string, l Layout, o Options) (*File, error) {
 	given, err := filepath.Abs(path) // the program may change its directory later
 	if err != nil {
@@ -110,8 +111,8 @@ func lockRegular(file vfs.File, deadline time.Time, timeout time.Duration) (info
 	return info, err
 }
 
-// errMounted refuses a bind mount of one file. The journal beside it would be in another file system,
-// which ends with the container, and no other file can take its place.
+// errMounted refuses a bind mount of one file. The journal beside it would be in another file
+// system, which ends with the container, and no other file can take its place.
 var errMounted = Misconfigured("the file is a mount point of its own, so its journal would not be kept with it; "+
 	"mount its directory instead", nil)
 

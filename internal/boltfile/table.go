@@ -159,10 +159,10 @@ func (t *Totals) Remove(s Sum) {
 	t.count, t.keys, t.values = t.count-1, t.keys-w, t.values-w*uint64(s.value)
 }
 
-// compare compares totals with the values that were found. found counts every damaged value with the
-// checksum that is stored with it, which may itself be damaged. ok is true if the found values are
-// those of the totals, apart from the content of damaged ones. The value whose stored checksum is
-// wrong, if there is one, is damaged[lost] and belongs into the totals as was.
+// compare compares totals with the values that were found. found counts every damaged value with
+// the checksum that is stored with it, which may itself be damaged. ok is true if the found values
+// are those of the totals, apart from the content of damaged ones. The value whose stored checksum
+// is wrong, if there is one, is damaged[lost] and belongs into the totals as was.
 //
 // If one checksum is lost, any difference could be its own. But it must be a number of 32 bits
 // after the division by its weight, which is a number of 64 bits. An older page, which another
@@ -185,8 +185,8 @@ func (t *Totals) compare(found *Totals, damaged []Sum) (lost int, was Sum, ok bo
 	return 0, Sum{}, false
 }
 
-// Part returns the part that a value has in the totals. Of a damaged value it is right if the stored
-// checksum of the value is intact.
+// Part returns the part that a value has in the totals. Of a damaged value it is right if the
+// stored checksum of the value is intact.
 func (t *Table) Part(key, value []byte) Sum {
 	stored, _ := storedSum(value)
 	return Sum{sum(t.seed, key, nil).key, stored.value}

@@ -171,9 +171,9 @@ func (f *File) commit(tx *bbolt.Tx) error {
 	return Failed(fmt.Sprintf("nothing was applied: %v", cause), cause)
 }
 
-// checkFreelist checks that the list of free pages ends within the file. A commit frees the pages of
-// the list, and the header of a damaged one may claim 2^32 of them, for which bbolt takes minutes
-// and gigabytes.
+// checkFreelist checks that the list of free pages ends within the file. A commit frees the pages
+// of the list, and the header of a damaged one may claim 2^32 of them, for which bbolt takes
+// minutes and gigabytes.
 func (f *File) checkFreelist() error {
 	m, err := metaOf(f.file)
 	if err != nil || m.freelist == noFreelist {

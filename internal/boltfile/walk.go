@@ -94,8 +94,8 @@ func (w *walker) bucket(id uint64, name []byte) error {
 	return w.tree(id, name, nil, nil, 1)
 }
 
-// tree visits the pages below page id, which is at a level of its bucket. Their keys begin with low,
-// and end before high. A nil bound does not limit them.
+// tree visits the pages below page id, which is at a level of its bucket. Their keys begin with
+// low, and end before high. A nil bound does not limit them.
 func (w *walker) tree(id uint64, bucket, low, high []byte, level int) error {
 	p, err := w.page(id)
 	if err != nil {
@@ -170,11 +170,11 @@ func (w *walker) nested(name, value []byte) error {
 	return w.leaf(p, 1, name, nil, nil)
 }
 
-// entries calls fn with the header, the key and the value of each entry of a page. It checks that the
-// page is exactly as bbolt writes it. The headers come first, and then the keys and values in the same
-// order and without a gap. The page has as many units of bytes as it needs. The keys are in order. The
-// first is low, which is the key of the page in the page above, and the last is below high. A nil bound
-// does not limit them.
+// entries calls fn with the header, the key and the value of each entry of a page. It checks that
+// the page is exactly as bbolt writes it. The headers come first, and then the keys and values in
+// the same order and without a gap. The page has as many units of bytes as it needs. The keys are
+// in order. The first is low, which is the key of the page in the page above, and the last is below
+// high. A nil bound does not limit them.
 func entries(p []byte, unit int, low, high []byte, fn func(header, key, value []byte) error) error {
 	leaf, count := order.Uint16(p[8:]) == leafPage, int(order.Uint16(p[10:]))
 	size := int64(len(p))

@@ -263,7 +263,8 @@ func newPage(id uint64, kind uint16, size int, nodes ...node) []byte {
 
 const testPage = 1024
 
-// TestShapes walks trees that bbolt can use, and trees whose pages are whole, but do not fit together.
+// TestShapes walks trees that bbolt can use, and trees whose pages are whole, but do not fit
+// together.
 func TestShapes(t *testing.T) {
 	const root = 2
 	leaf := func(id uint64, keys ...string) []byte {

@@ -34,9 +34,9 @@ type Value[T any] struct {
 	stop    context.CancelFunc
 }
 
-// New returns a Value that calls read, and measures by clock. After a reading, rest returns the time
-// from its beginning until the next one may begin; nil means that which the package comment tells.
-// No two calls of read overlap.
+// New returns a Value that calls read, and measures by clock. After a reading, rest returns the
+// time from its beginning until the next one may begin; nil means that which the package comment
+// tells. No two calls of read overlap.
 func New[T any](read func(context.Context) (T, error), rest func(Reading[T]) time.Duration, clock func() time.Time) *Value[T] {
 	if rest == nil {
 		rest = func(r Reading[T]) time.Duration { return (Pause + 1) * r.Took }

@@ -16,10 +16,11 @@ const (
 	Hour
 )
 
-// Periods are the periods of a zone, one after the other. A period starts at the first instant after
-// which local time never returns to an earlier date, or to an earlier time of its first day. If clocks
-// jump over midnight, the period starts after the jump. If clocks repeat the hour before midnight,
-// the period starts at the second midnight; an hour that clocks repeat is a period of two hours.
+// Periods are the periods of a zone, one after the other. A period starts at the first instant
+// after which local time never returns to an earlier date, or to an earlier time of its first day.
+// If clocks jump over midnight, the period starts after the jump. If clocks repeat the hour before
+// midnight, the period starts at the second midnight; an hour that clocks repeat is a period of two
+// hours.
 type Periods struct {
 	Unit Unit
 	Anchor
@@ -97,8 +98,8 @@ func (a Anchor) next(p Unit, d date) date {
 	return dateOf(d.utc())
 }
 
-// begins returns the first instant after which the local time of a zone is never again before start,
-// which is a local time written as one of UTC.
+// begins returns the first instant after which the local time of a zone is never again before
+// start, which is a local time written as one of UTC.
 //
 // If clocks jump over that time, the instant lies after the jump. If clocks are set back across it,
 // the time comes, is left, and comes again. So begins looks at all stretches of time with one

@@ -40,14 +40,14 @@ func ValidateName(name string) error {
 	return nil
 }
 
-// Key returns the key of the bucket of a policy and a caller, whom the application names by key. The
-// name of the policy ends at the first colon. One of three words follows: "key", "hash" or "ip". So
-// no two policies share a bucket, nor two keys, nor a key and an address.
+// Key returns the key of the bucket of a policy and a caller, whom the application names by key.
+// The name of the policy ends at the first colon. One of three words follows: "key", "hash" or
+// "ip". So no two policies share a bucket, nor two keys, nor a key and an address.
 func Key(policy, key string) string { return policy + ":" + Storable(key) }
 
 // Storable returns a key that every store can keep: "key:" and the key itself, or "hash:" and its
-// hash if it is too long or not UTF-8. Otherwise a client could make the store fail with such a key,
-// and get past a limit that lets requests pass where the store fails.
+// hash if it is too long or not UTF-8. Otherwise a client could make the store fail with such a
+// key, and get past a limit that lets requests pass where the store fails.
 func Storable(key string) string {
 	if len(key) <= maxKey && store.ValidateKey(key) == nil {
 		return "key:" + key
@@ -61,12 +61,12 @@ func AddressKey(policy string, client netip.Addr, bits int) string {
 	return policy + ":ip:" + Address(client, bits)
 }
 
-// DefaultBits is the length of the prefix that is a client in IPv6, unless an option says otherwise.
-// RFC 4291, section 2.5.4, leaves the 64 bits behind it to the client.
+// DefaultBits is the length of the prefix that is a client in IPv6, unless an option says
+// otherwise. RFC 4291, section 2.5.4, leaves the 64 bits behind it to the client.
 const DefaultBits = 64
 
-// ValidateBits returns an error unless bits is the length of a prefix that can be a client, or 0 for
-// DefaultBits. Most providers give a customer 48 to 64 bits (RFC 6177); 32 bits are a provider.
+// ValidateBits returns an error unless bits is the length of a prefix that can be a client, or 0
+// for DefaultBits. Most providers give a customer 48 to 64 bits (RFC 6177); 32 bits are a provider.
 func ValidateBits(bits int) error {
 	if bits != 0 && (bits < 33 || bits > 128) {
 		return fmt.Errorf("IPv6Prefix is %d; it must be from 33 to 128, or 0 for %d", bits, DefaultBits)
@@ -81,8 +81,8 @@ var (
 
 // Address writes a client's address: a whole IPv4 address, or the network of an IPv6 address whose
 // prefix has so many bits, since a client usually has all addresses of its network. An IPv6 address
-// that stands for an IPv4 address is written as that, and a link-local address whole, with its zone.
-// All clients without an address are "unknown".
+// that stands for an IPv4 address is written as that, and a link-local address whole, with its
+// zone. All clients without an address are "unknown".
 func Address(client netip.Addr, bits int) string {
 	client = client.Unmap()
 	switch b := client.As16(); {

@@ -12,8 +12,8 @@ import (
 
 // Owner is a middleware, as the owner of the names of its policies. Two middlewares of one Limiter
 // that use one name share the buckets of their clients: a busy route then drains the bucket of the
-// login beside it. So the one that was made later fails, unless its Options.Shared says that this is
-// meant.
+// login beside it. So the one that was made later fails, unless its Options.Shared says that this
+// is meant.
 type Owner struct {
 	limiter weak.Pointer[brim.Limiter]
 	shared  bool
@@ -41,8 +41,8 @@ type ownedName struct {
 	name    string
 }
 
-// NewOwner returns the owner for a middleware of a Limiter whose policies have some names, as far as
-// they are known. It fails if another one has a name already.
+// NewOwner returns the owner for a middleware of a Limiter whose policies have some names, as far
+// as they are known. It fails if another one has a name already.
 func NewOwner(limiter *brim.Limiter, known []string, shared bool) (*Owner, error) {
 	registry.mu.Lock()
 	registry.made++

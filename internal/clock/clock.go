@@ -34,8 +34,8 @@ type Options struct {
 // reading of both clocks takes twice as long as a reading of one. Any number of goroutines may use
 // a Clock at once, if its source allows that.
 //
-// In a bubble of testing/synctest, the Clock shows the time of the bubble. If it was made outside, it
-// jumps to that time, and back at the next reading outside.
+// In a bubble of testing/synctest, the Clock shows the time of the bubble. If it was made outside,
+// it jumps to that time, and back at the next reading outside.
 type Clock struct {
 	start   time.Time              // with its monotonic reading
 	machine *Machine               // nil unless a test replaced the machine's clocks
@@ -53,8 +53,8 @@ type course struct {
 	us, ns int64 // the reading at mono: microseconds since the Unix epoch, and nanoseconds below 1000
 	behind int64 // nanoseconds by which the wall clock was behind at mono
 	slop   int64 // nanoseconds by which the wall clock may have been ahead at mono
-	// until is the next comparison, on the monotonic clock. In a bubble of testing/synctest, the time
-	// since a start outside is negative: then until is 0, and each reading is a comparison.
+	// until is the next comparison, on the monotonic clock. In a bubble of testing/synctest, the
+	// time since a start outside is negative: then until is 0, and each reading is a comparison.
 	until uint64
 }
 

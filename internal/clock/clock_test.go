@@ -182,7 +182,8 @@ func TestRandomSteps(t *testing.T) {
 }
 
 // TestStandsStill: the goroutine may stand still between its readings of the two clocks. Then the
-// readings say little about the distance of the clocks, and must not look like a clock that was set.
+// readings say little about the distance of the clocks, and must not look like a clock that was
+// set.
 func TestStandsStill(t *testing.T) {
 	const tick = 2 * time.Millisecond
 	for _, stall := range []struct{ inNew, atWall bool }{{true, true}, {true, false}, {false, true}, {false, false}} {

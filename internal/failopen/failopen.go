@@ -11,11 +11,13 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// maxLocal is the largest number of buckets that a middleware keeps in memory for outages: some 7 MB.
+// maxLocal is the largest number of buckets that a middleware keeps in memory for outages: some 7
+// MB.
 const maxLocal = 100_000
 
-// Limiter returns a Limiter that decides in the memory of this process, by a share of each limit, while
-// the store of l is out of reach. Patience judges the store, or local.DefaultPatience if it is 0.
+// Limiter returns a Limiter that decides in the memory of this process, by a share of each limit,
+// while the store of l is out of reach. Patience judges the store, or local.DefaultPatience if it
+// is 0.
 func Limiter(l *brim.Limiter, patience time.Duration, share float64, log *slog.Logger) (*brim.Limiter, error) {
 	return l.Wrap(func(s store.Store) (store.Store, error) {
 		return local.Fallback(s, memory.New(&memory.Options{MaxBuckets: maxLocal}), &local.FallbackOptions{

@@ -1,6 +1,6 @@
 // Package invariant checks assumptions of this module's own code while its tests run. With the race
-// detector, or with the build tag invariant, a broken assumption is a panic. In all other builds the
-// functions do nothing.
+// detector, or with the build tag invariant, a broken assumption is a panic. In all other builds
+// the functions do nothing.
 package invariant
 
 import (

@@ -1,5 +1,6 @@
-// Package kept has buckets and spends of every kind, which a version of brim has stored in a file or
-// in tables of testdata, and which all later versions must read: nobody loses money by an upgrade.
+// Package kept has buckets and spends of every kind, which a version of brim has stored in a file
+// or in tables of testdata, and which all later versions must read: nobody loses money by an
+// upgrade.
 package kept
 
 import (

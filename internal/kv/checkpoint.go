@@ -36,8 +36,8 @@ func (d *DB) whole(ctx context.Context, fn func() error) error {
 	return fn()
 }
 
-// move writes the memtable to the file. If keep is false, the file needs the log no more. The caller
-// holds d.checkpoint.
+// move writes the memtable to the file. If keep is false, the file needs the log no more. The
+// caller holds d.checkpoint.
 func (d *DB) move(keep bool) (err error) {
 	for again := true; again && err == nil; {
 		d.lockMemtable()

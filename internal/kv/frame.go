@@ -19,8 +19,8 @@ import (
 //	       32  checksum of the header, 4 bytes: CRC-32C of the ID and of offset 4 to 32
 //	       36  body, and zeros up to a multiple of 8 bytes
 //
-// The checksum of the header tells a frame whose body was torn from bytes of a body that look like a
-// frame, without a look at the body.
+// The checksum of the header tells a frame whose body was torn from bytes of a body that look like
+// a frame, without a look at the body.
 const (
 	headerSize = 36
 	headerSum  = 32
@@ -90,13 +90,14 @@ func (h *header) body(b []byte) (body []byte, ok bool) {
 	return body, crc32.Update(le.Uint32(b[headerSum:]), castagnoli, body) == le.Uint32(b)
 }
 
-// The body of a frame holds the time of the changes, 8 bytes, and runs of changes of one table each:
+// The body of a frame holds the time of the changes, 8 bytes, and runs of changes of one table
+// each:
 //
 //	name of the table, number of the changes
 //	for each of them: the key; 0 if it was deleted, or 1 + the size of the value, and the value
 //
-// Numbers are uvarints, and the size of a string precedes it. A value has no checksums here, because
-// the frame has one.
+// Numbers are uvarints, and the size of a string precedes it. A value has no checksums here,
+// because the frame has one.
 
 // appendChanges appends the body of a frame to b.
 func appendChanges(b []byte, list []change, time int64) []byte {
@@ -156,13 +157,14 @@ func readChanges(body []byte, put func(table, key string, value []byte) error) (
 	return time, nil
 }
 
-// unknownTable is the error of a change of a table that the file lacks, which no checkpoint could write.
+// unknownTable is the error of a change of a table that the file lacks, which no checkpoint could
+// write.
 func unknownTable(name string) error {
 	return boltfile.Damagef("the journal changes the bucket %q, which the file lacks", name)
 }
 
-// checkRecord returns the error of a value in a body that bolt does not write, if it is one of the first
-// table. The values of a ledger are judged when they are used.
+// checkRecord returns the error of a value in a body that bolt does not write, if it is one of the
+// first table. The values of a ledger are judged when they are used.
 func checkRecord(isRecord func([]byte) bool, first bool, value []byte) error {
 	if first && value != nil && !isRecord(value) {
 		return boltfile.Damagef("the journal holds a record that no version of brim has written")

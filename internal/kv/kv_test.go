@@ -276,9 +276,9 @@ func TestGrowDuringSnapshot(t *testing.T) {
 }
 
 // TestFailedClose: Close cannot write the changes that only the log has. The log stays, and nothing
-// may note in the file that the file has all changes: the next Open would not read them from the log.
-// If a checkpoint has failed before, and the file has room again, Close writes its changes and those
-// since.
+// may note in the file that the file has all changes: the next Open would not read them from the
+// log. If a checkpoint has failed before, and the file has room again, Close writes its changes and
+// those since.
 func TestFailedClose(t *testing.T) {
 	for _, c := range []struct{ checkpoint, room bool }{{false, false}, {true, false}, {true, true}} {
 		t.Run(fmt.Sprintf("%+v", c), func(t *testing.T) {

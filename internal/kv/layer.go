@@ -109,8 +109,8 @@ type layer struct {
 // slabSize is the number of items of a slab.
 const slabSize = 128
 
-// memtable holds the changes of a table. An item that a snapshot may have is replaced; others change
-// in place.
+// memtable holds the changes of a table. An item that a snapshot may have is replaced; others
+// change in place.
 type memtable struct {
 	table *Table
 	index map[string]*item // nil in a snapshot

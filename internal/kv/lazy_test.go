@@ -49,8 +49,8 @@ func (v *volatile) cut(r *rand.Rand) []byte {
 	return image
 }
 
-// lazily makes a log lazy, on a volatile file. If the power stayed on, v is the file before; otherwise
-// nil.
+// lazily makes a log lazy, on a volatile file. If the power stayed on, v is the file before;
+// otherwise nil.
 func lazily(t testing.TB, j *wal, v *volatile) *volatile {
 	t.Helper()
 	if v == nil {
@@ -61,9 +61,9 @@ func lazily(t testing.TB, j *wal, v *volatile) *volatile {
 	return v
 }
 
-// TestLazyModel appends to a lazy log, syncs, releases, kills and cuts the power at random. A replay
-// finds all that was synced, and after that a beginning of the other bodies. A body that was lost
-// never comes back.
+// TestLazyModel appends to a lazy log, syncs, releases, kills and cuts the power at random. A
+// replay finds all that was synced, and after that a beginning of the other bodies. A body that was
+// lost never comes back.
 func TestLazyModel(t *testing.T) {
 	seeds := uint64(60)
 	if testing.Short() {

@@ -221,8 +221,8 @@ func TestNewerFormat(t *testing.T) {
 	}
 }
 
-// TestLastFrame fails the sync of a frame. The log takes nothing more, because the frame may be there.
-// A replay finds the frame, and after that the disk has it.
+// TestLastFrame fails the sync of a frame. The log takes nothing more, because the frame may be
+// there. A replay finds the frame, and after that the disk has it.
 func TestLastFrame(t *testing.T) {
 	for frames := range 20 { // two segments: the last frame is the first of one, or any other
 		t.Run(fmt.Sprint(frames), func(t *testing.T) {

@@ -10,8 +10,8 @@ import (
 // journal goes on after the last frame.
 //
 // An earlier process may have ended between the write of a frame and its sync, or the sync may have
-// failed. So replay makes all frames durable before it returns, unless the log was opened by openLog
-// for reading.
+// failed. So replay makes all frames durable before it returns, unless the log was opened by
+// openLog for reading.
 //
 // An error of fn ends the replay and is returned as it is. The other errors are errLogDamaged,
 // errNewer and those of the file system.
@@ -66,8 +66,8 @@ func (w *wal) read(p position) ([]byte, error) {
 	return data, nil
 }
 
-// scan reads the frames of the segment of w.end, from there on, and returns the bytes behind them. It
-// keeps loose up to date.
+// scan reads the frames of the segment of w.end, from there on, and returns the bytes behind them.
+// It keeps loose up to date.
 func (w *wal) scan(data []byte, loose []position, fn func([]byte) error) ([]byte, []position, error) {
 	if err := w.belongs(w.end.generation); err != nil {
 		return nil, nil, err
@@ -122,9 +122,9 @@ func (w *wal) first(generation uint64) (h header, err error) {
 	return h, nil
 }
 
-// erase writes zeros over the frames in data, the bytes at p, behind the end of the log. A power cut
-// has torn them or taken a frame before them, and they must not follow another frame of its number. If
-// one of them knows that frame as durable, the log is damaged.
+// erase writes zeros over the frames in data, the bytes at p, behind the end of the log. A power
+// cut has torn them or taken a frame before them, and they must not follow another frame of its
+// number. If one of them knows that frame as durable, the log is damaged.
 func (w *wal) erase(data []byte, p position) error {
 	end := int64(0)
 	for at := int64(0); at+headerSize <= int64(len(data)); at += align {

@@ -18,8 +18,8 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// TestStrangeHeads opens logs of a few bytes whose first page claims any size, with a right checksum.
-// They are damage, and cost no memory.
+// TestStrangeHeads opens logs of a few bytes whose first page claims any size, with a right
+// checksum. They are damage, and cost no memory.
 func TestStrangeHeads(t *testing.T) {
 	for _, c := range []struct{ segment, size int64 }{
 		{64 << 30, 608},
@@ -50,8 +50,8 @@ func TestStrangeHeads(t *testing.T) {
 	}
 }
 
-// strange returns the files of a database that was killed when a frame with that body was the last of
-// its log.
+// strange returns the files of a database that was killed when a frame with that body was the last
+// of its log.
 func strange(t testing.TB, body []byte) (path string) {
 	t.Helper()
 	o := options(Log)
@@ -66,8 +66,9 @@ func strange(t testing.TB, body []byte) (path string) {
 	return killed(t, d)
 }
 
-// TestStrangeFrames opens logs with a frame that no version of brim has written, although its checksums
-// are right. Open refuses it, because no checkpoint could write such a change. A sound one opens.
+// TestStrangeFrames opens logs with a frame that no version of brim has written, although its
+// checksums are right. Open refuses it, because no checkpoint could write such a change. A sound
+// one opens.
 func TestStrangeFrames(t *testing.T) {
 	main := &Table{name: "main"}
 	body := func(list ...change) []byte { return appendChanges(nil, list, 7) }
@@ -113,8 +114,8 @@ func TestStrangeFrames(t *testing.T) {
 	}
 }
 
-// TestLookalikes replays a large log whose last body, of which the beginning is lost, is full of bytes
-// that look like frames. A look at the body of each would take hours.
+// TestLookalikes replays a large log whose last body, of which the beginning is lost, is full of
+// bytes that look like frames. A look at the body of each would take hours.
 func TestLookalikes(t *testing.T) {
 	hang := time.AfterFunc(time.Minute, func() { panic("the replay takes longer than a minute") })
 	defer hang.Stop()
@@ -143,8 +144,8 @@ func TestLookalikes(t *testing.T) {
 	}
 }
 
-// reseal makes the checksums of the first page and of all frames right that stand where an undamaged
-// log has frames.
+// reseal makes the checksums of the first page and of all frames right that stand where an
+// undamaged log has frames.
 func reseal(log []byte, frames []int64) {
 	le := binary.LittleEndian
 	le.PutUint32(log[logHeadSize-4:], crc32.Checksum(log[:logHeadSize-4], castagnoli))
@@ -159,8 +160,8 @@ func reseal(log []byte, frames []int64) {
 	}
 }
 
-// FuzzLog opens a database with a damaged log, whose checksums may be right again. Open refuses it; or
-// the database can be changed and closed, and has the same content then.
+// FuzzLog opens a database with a damaged log, whose checksums may be right again. Open refuses it;
+// or the database can be changed and closed, and has the same content then.
 func FuzzLog(f *testing.F) {
 	d := openTemp(f, options(Log))
 	for i := range 20 {

@@ -21,8 +21,8 @@ var ErrDamaged = boltfile.Damagef("a value does not match its checksums")
 // negative, so it is the lowest of all.
 const NoTime = math.MinInt64
 
-// Tx reads tables as of one moment, and collects changes. It is for one goroutine at a time. It sees
-// its own changes, then the layers of the memtable, the newest first, and then the file.
+// Tx reads tables as of one moment, and collects changes. It is for one goroutine at a time. It
+// sees its own changes, then the layers of the memtable, the newest first, and then the file.
 type Tx struct {
 	Time int64 // of the changes, for the clock after the next Open; NoTime to keep the time before
 
@@ -49,8 +49,8 @@ func (tx *Tx) read() (err error) {
 }
 
 // Rest ends the reading of the file until the next miss in memory, so that code of an application
-// runs without a lock of the file. The values so far stay good only as copies. Later reads of tx are
-// of the same moment: nobody else changes the database, and a checkpoint changes no content.
+// runs without a lock of the file. The values so far stay good only as copies. Later reads of tx
+// are of the same moment: nobody else changes the database, and a checkpoint changes no content.
 func (tx *Tx) Rest() {
 	if tx.ended != nil {
 		tx.ended()
@@ -85,8 +85,9 @@ func (tx *Tx) bucket(t *Table) (*bbolt.Bucket, error) {
 	return tx.buckets[t.index], nil
 }
 
-// look finds the bucket of a table. An application may change its database, and a table without totals
-// may lack values, too. Open has checked a file of its own, where a look is part of every miss.
+// look finds the bucket of a table. An application may change its database, and a table without
+// totals may lack values, too. Open has checked a file of its own, where a look is part of every
+// miss.
 func (tx *Tx) look(t *Table) (*bbolt.Bucket, error) {
 	if tx.db.file.Owned() {
 		if b := tx.btx.Bucket(t.Name()); b != nil {
@@ -100,8 +101,8 @@ func (tx *Tx) look(t *Table) (*bbolt.Bucket, error) {
 	return b, err
 }
 
-// Check returns an error if tx is a transaction of the file itself, and the file lacks the table. Over
-// a memtable, the first miss in memory finds that out.
+// Check returns an error if tx is a transaction of the file itself, and the file lacks the table.
+// Over a memtable, the first miss in memory finds that out.
 func (tx *Tx) Check(t *Table) error {
 	if tx.btx == nil {
 		return nil
@@ -118,8 +119,8 @@ func (t *Table) find(btx *bbolt.Tx) (values, meta *bbolt.Bucket, err error) {
 	return values, meta, err
 }
 
-// Get returns the value of key, or nil. It is good until the transaction ends or rests, and must not
-// be changed. A value whose checksums are wrong is [ErrDamaged].
+// Get returns the value of key, or nil. It is good until the transaction ends or rests, and must
+// not be changed. A value whose checksums are wrong is [ErrDamaged].
 func (tx *Tx) Get(t *Table, key string) ([]byte, error) {
 	if v, ok := tx.changed(t, key); ok {
 		return v, nil

@@ -10,7 +10,8 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// View runs fn on all changes of some tables that are durable, or acknowledged. It waits for no flush.
+// View runs fn on all changes of some tables that are durable, or acknowledged. It waits for no
+// flush.
 func (d *DB) View(fn func(tx *Tx) error, tables ...*Table) error {
 	tx := &Tx{db: d, Time: NoTime}
 	defer tx.Rest()
@@ -59,7 +60,8 @@ func (d *DB) Stored(fn func(tx *Tx) error) error {
 	return d.file.Guard(func() error { return fn(tx) })
 }
 
-// Read is [DB.View] for fn that takes microseconds, and reads no key but by Get. Changes wait for fn.
+// Read is [DB.View] for fn that takes microseconds, and reads no key but by Get. Changes wait for
+// fn.
 func (d *DB) Read(fn func(tx *Tx) error) error {
 	if d.options.Mode == Commit {
 		return d.View(fn)
@@ -118,8 +120,8 @@ func (d *DB) Snapshot(ctx context.Context) (s *boltfile.Snapshot, err error) {
 	return s, err
 }
 
-// Compact makes a [DB.Checkpoint] and rewrites the file without unused pages. It returns the size of
-// the file in bytes before and after.
+// Compact makes a [DB.Checkpoint] and rewrites the file without unused pages. It returns the size
+// of the file in bytes before and after.
 func (d *DB) Compact(ctx context.Context) (before, after int64, err error) {
 	err = d.whole(ctx, func() (err error) { before, after, err = d.file.Compact(ctx); return err })
 	return before, after, err

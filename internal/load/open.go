@@ -15,8 +15,8 @@ const backlog = 1 << 16
 // Callers is the largest number of calls under way.
 //
 // The time of an answer counts from the moment at which the call was due. So a stall of the
-// limiter also counts for the calls that had to wait behind it, and so does a late schedule. RunOpen
-// times every call.
+// limiter also counts for the calls that had to wait behind it, and so does a late schedule.
+// RunOpen times every call.
 func RunOpen(ctx context.Context, o Options, rate float64) (*Result, error) {
 	s := schedule{gap: float64(time.Second) / rate}
 	s.calls = int(float64(o.For) / s.gap)

@@ -14,8 +14,8 @@ type Order []int32
 // order they do not ask for the same keys at the same time.
 const least = 1 << 20
 
-// Draw draws an order of keys from a distribution: "uniform", each key equally likely, or "hot", one
-// key alone. refused, from 0 to 1, is the share of full
+// Draw draws an order of keys from a distribution: "uniform", each key equally likely, or "hot",
+// one key alone. refused, from 0 to 1, is the share of full
 // buckets in the order. The full buckets come from the same distribution over fullKeys buckets.
 // The same arguments always give the same order.
 func Draw(distribution string, keys, fullKeys int, refused float64, seed uint64) (Order, error) {

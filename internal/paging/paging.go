@@ -1,4 +1,5 @@
-// Package paging visits the buckets of a store that reads them in pages, in the order of their keys.
+// Package paging visits the buckets of a store that reads them in pages, in the order of their
+// keys.
 package paging
 
 import (

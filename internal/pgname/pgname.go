@@ -119,7 +119,8 @@ func (n Names) dollar() string {
 // Entries returns the table of entries, unquoted.
 func (n Names) Entries() string { return n.table + "_entries" }
 
-// QualifiedEntries returns the table of entries, quoted and with its schema, for use in a statement.
+// QualifiedEntries returns the table of entries, quoted and with its schema, for use in a
+// statement.
 func (n Names) QualifiedEntries() string { return Quote(n.schema) + "." + Quote(n.Entries()) }
 
 // Render replaces the placeholders in a statement:

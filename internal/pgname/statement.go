@@ -6,11 +6,11 @@ import "strings"
 // into the text, replaces the placeholders, and labels it. See [Expand] and [Names.Render]. Every
 // statement of the backends is made here.
 //
-// The search_path of a session can name a schema with operators and functions of its own. The server
-// takes those of pg_catalog, which it searches first, wherever the types match exactly. It takes
-// others for types that match only by a conversion: float8 * numeric has no operator in pg_catalog.
-// So the texts cast each constant to the type that its operator or function has in pg_catalog, and
-// write pg_catalog before unnest, whose parameter matches any array.
+// The search_path of a session can name a schema with operators and functions of its own. The
+// server takes those of pg_catalog, which it searches first, wherever the types match exactly. It
+// takes others for types that match only by a conversion: float8 * numeric has no operator in
+// pg_catalog. So the texts cast each constant to the type that its operator or function has in
+// pg_catalog, and write pg_catalog before unnest, whose parameter matches any array.
 func (n Names) Statement(label, sql string, fragments []Fragment, more ...string) string {
 	return labelled(label, n.Render(Expand(sql, fragments...), more...))
 }

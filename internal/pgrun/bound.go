@@ -10,10 +10,10 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// A statement that gets no answer ends in two steps. After the time of patience() the server is asked
-// to cancel it. The server mostly answers, also where the statement waits for the lock of a table, for
-// which no lock_timeout of a statement counts: then nothing was applied. At the end of its time the
-// connection is cut, and the outcome is unknown.
+// A statement that gets no answer ends in two steps. After the time of patience() the server is
+// asked to cancel it. The server mostly answers, also where the statement waits for the lock of a
+// table, for which no lock_timeout of a statement counts: then nothing was applied. At the end of
+// its time the connection is cut, and the outcome is unknown.
 
 // patience returns how long a statement runs before the server is asked to cancel it.
 func patience(timeout time.Duration) time.Duration { return timeout * 7 / 8 }
@@ -34,8 +34,8 @@ func (f *flight) begin(conn *pgxpool.Conn) {
 
 // end returns the error of the flight, which has ended with err, or that of a commit that has
 // not waited for its standby. It ends a transaction that is left open: the pool would close the
-// connection. It closes a connection to a server that is read-only, since the next may go to another
-// server, and one on which the server may cancel the next statement as well.
+// connection. It closes a connection to a server that is read-only, since the next may go to
+// another server, and one on which the server may cancel the next statement as well.
 func (f *flight) end(ctx context.Context, conn *pgxpool.Conn, err error) error {
 	f.mu.Lock()
 	asked := f.asked
@@ -117,7 +117,8 @@ func unanswerable(ctx context.Context) {
 // rowsPerAnswer is how many rows of an answer count as a sign of life of the server.
 const rowsPerAnswer = 256
 
-// fresh is how long a connection may be idle before the pool pings it; see pgxpool.Config.ShouldPing.
+// fresh is how long a connection may be idle before the pool pings it; see
+// pgxpool.Config.ShouldPing.
 const fresh = time.Second
 
 // acquire takes a connection of the pool, and waits at most for the runner's timeout.

@@ -19,8 +19,8 @@ var (
 // Fragments returns the fragments that the statements of all packages share: clock(injected),
 // whose argument is the parameter to which [Runner.Now] is bound; lock_timeout(given), whose
 // argument is that of [Lane.LockTimeout]; idle_timeout(given), whose argument is that of
-// [Lane.IdleTimeout]; and bits(double), instant(time) and octets(bytes), in which doubles, times and
-// bytes leave the server, so that no setting of a session changes them.
+// [Lane.IdleTimeout]; and bits(double), instant(time) and octets(bytes), in which doubles, times
+// and bytes leave the server, so that no setting of a session changes them.
 func Fragments() (list []pgname.Fragment) {
 	for _, text := range [...]string{clock, lockTimeout, idleTimeout, bitsFile, instantFile, octetsFile} {
 		list = append(list, pgname.ParseFragment(text))

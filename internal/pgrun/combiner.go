@@ -289,8 +289,8 @@ func (c *Combiner[Q, A]) flush(lane int, batch Batch[Q, A]) {
 	c.remember(open)
 }
 
-// flushSlow answers a batch on the slow lane. If the lane was idle, or has just served all requests,
-// it waits for the rows first: they may become free in a moment.
+// flushSlow answers a batch on the slow lane. If the lane was idle, or has just served all
+// requests, it waits for the rows first: they may become free in a moment.
 func (c *Combiner[Q, A]) flushSlow(batch Batch[Q, A]) {
 	start, last := time.Now(), len(c.lanes)-1
 	l, open := c.lanes[last], batch

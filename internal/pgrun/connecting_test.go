@@ -92,8 +92,8 @@ func certified(t *testing.T, client tls.ClientAuthType) *tls.Config {
 	return &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: private}}, ClientAuth: client}
 }
 
-// TestConnecting has each kind of attempt to connect fail. The store is out of reach only if somebody
-// did not answer, or said that it passes.
+// TestConnecting has each kind of attempt to connect fail. The store is out of reach only if
+// somebody did not answer, or said that it passes.
 func TestConnecting(t *testing.T) {
 	self, demands := certified(t, tls.NoClientCert), certified(t, tls.RequireAnyClientCert)
 	const nobody = "127.0.0.1:1"

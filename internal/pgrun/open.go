@@ -18,8 +18,8 @@ import (
 //go:embed check_open.sql
 var checkOpenFile string
 
-// old is the age at which an open transaction is a finding. Every transaction of a store is younger,
-// unless it waits.
+// old is the age at which an open transaction is a finding. Every transaction of a store is
+// younger, unless it waits.
 const old = 3 * time.Second
 
 // openTransaction is a transaction of somebody else; see check_open.sql.

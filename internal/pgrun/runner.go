@@ -32,13 +32,15 @@
 // [Refused], [Stalled] and the errors of this package rest on one function, judge, which reads an
 // error of the driver: nothing was applied, or the outcome is unknown. Deadlocks, serialization
 // failures and connections that were dead before use are repeated up to three times, with full
-// jitter. Where the server refuses the batch of many callers, its halves are sent, so that one bad call
-// fails alone. [Class] returns the sentinel that callers match: an error that leaves nothing applied is
-// [store.ErrUnavailable] if it is known to pass by itself, and else [store.ErrMisconfigured]; every other
-// is [store.ErrUnknownOutcome]. The text names the SQLSTATE and the way out, and never a key. A commit
-// that was released from its wait for a synchronous standby counts as unknown.
+// jitter. Where the server refuses the batch of many callers, its halves are sent, so that one bad
+// call fails alone. [Class] returns the sentinel that callers match: an error that leaves nothing
+// applied is [store.ErrUnavailable] if it is known to pass by itself, and else
+// [store.ErrMisconfigured]; every other is [store.ErrUnknownOutcome]. The text names the SQLSTATE
+// and the way out, and never a key. A commit that was released from its wait for a synchronous
+// standby counts as unknown.
 //
-// A connection is vetted at its first use: its encodings and its search_path must not change decisions.
+// A connection is vetted at its first use: its encodings and its search_path must not change
+// decisions.
 package pgrun
 
 import (
@@ -115,8 +117,8 @@ func New(pool *pgxpool.Pool, backend string, o Options) (*Runner, error) {
 	return &Runner{server: s, backend: backend, made: make(map[closer]struct{})}, nil
 }
 
-// Shared makes a store that embeds it, under an unexported name, one that [Of] knows. Its method belongs
-// to this package, so that the store gets none that its callers see.
+// Shared makes a store that embeds it, under an unexported name, one that [Of] knows. Its method
+// belongs to this package, so that the store gets none that its callers see.
 type Shared struct{ r *Runner }
 
 func (s Shared) runner() *Runner { return s.r }

@@ -59,7 +59,8 @@ type cause struct {
 }
 
 // firstCause remembers an error that has failed the transaction. After it, the server refuses every
-// statement without a reason; firstCause returns the remembered error in the place of such a refusal.
+// statement without a reason; firstCause returns the remembered error in the place of such a
+// refusal.
 func firstCause(tx Queryer, err error) error {
 	if err == nil {
 		return nil

@@ -13,9 +13,9 @@ import (
 )
 
 // Planned returns a pool with one connection, with settings such as "a=1&b=2", and a function that
-// returns the plans that the server has compiled (JIT). The server compiles a plan that it expects to
-// cost a hundredth of the cost from which it does so by default, so that small tables show the plans
-// that it would compile over large ones.
+// returns the plans that the server has compiled (JIT). The server compiles a plan that it expects
+// to cost a hundredth of the cost from which it does so by default, so that small tables show the
+// plans that it would compile over large ones.
 func (s *Server) Planned(t testing.TB, application, settings string) (pool *pgxpool.Pool, compiled func() []string) {
 	t.Helper()
 	var mu sync.Mutex
@@ -42,8 +42,9 @@ func (s *Server) Planned(t testing.TB, application, settings string) (pool *pgxp
 	}
 }
 
-// Reported waits until the server has ended all sessions of an application. It has then counted their
-// reads and writes; before PostgreSQL 15, a process of its own counts them up to half a second later.
+// Reported waits until the server has ended all sessions of an application. It has then counted
+// their reads and writes; before PostgreSQL 15, a process of its own counts them up to half a
+// second later.
 func Reported(t testing.TB, pool *pgxpool.Pool, application string) {
 	t.Helper()
 	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(5 * time.Millisecond) {

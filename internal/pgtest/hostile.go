@@ -13,9 +13,9 @@ import (
 var hostile string
 
 // Hostile makes a schema of operators and functions that the server prefers to those of pg_catalog
-// wherever types match the latter only by a conversion, and returns it for a search_path. Every use of
-// one fails, so a statement that works with this search_path casts its constants. The schema is dropped
-// at the end of t.
+// wherever types match the latter only by a conversion, and returns it for a search_path. Every use
+// of one fails, so a statement that works with this search_path casts its constants. The schema is
+// dropped at the end of t.
 func Hostile(t testing.TB) (schema string) {
 	t.Helper()
 	schema = Schema(t)

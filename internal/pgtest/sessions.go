@@ -11,8 +11,8 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// patience is how long the end of t may wait for connections. It takes 15 s to close one that is cut. A
-// test that has failed may have left one checked out, which nobody gives back.
+// patience is how long the end of t may wait for connections. It takes 15 s to close one that is
+// cut. A test that has failed may have left one checked out, which nobody gives back.
 func patience(t testing.TB) time.Duration {
 	if t.Failed() {
 		return 3 * time.Second

@@ -9,8 +9,8 @@ import (
 // connection string takes them. In the last two, values travel as text.
 var Modes = []string{"cache_statement", "cache_describe", "describe_exec", "exec", "simple_protocol"}
 
-// Distorted are settings of a session, for [With], by which the server writes times, doubles and bytes
-// in unusual forms.
+// Distorted are settings of a session, for [With], by which the server writes times, doubles and
+// bytes in unusual forms.
 const Distorted = "DateStyle=SQL,%20DMY&IntervalStyle=sql_standard&TimeZone=Asia/Kathmandu&bytea_output=escape&extra_float_digits=-15"
 
 // With returns the URL of the server with settings, such as "a=1&b=2".

@@ -57,8 +57,9 @@ func Run(m Tests) (code int) {
 	return code
 }
 
-// Disconnect closes the connection for the schemas of all tests; the next use opens another. After a
-// slow write, pgx leaves a goroutine with an idle connection, which a search for leaks would find.
+// Disconnect closes the connection for the schemas of all tests; the next use opens another. After
+// a slow write, pgx leaves a goroutine with an idle connection, which a search for leaks would
+// find.
 func Disconnect() {
 	admin.Lock()
 	defer admin.Unlock()

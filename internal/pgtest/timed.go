@@ -10,8 +10,8 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// together is how many calls of [Timed] run at the same time. The server is asked to cancel all of them
-// at the same moment, on a connection for each, and answers fewer in time on a busy machine.
+// together is how many calls of [Timed] run at the same time. The server is asked to cancel all of
+// them at the same moment, on a connection for each, and answers fewer in time on a busy machine.
 const together = 12
 
 // Timed makes calls that get no answer. Each must fail within twice the bound, with

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// telling is the configuration by which the log of a server tells [Server.Waits]. Tests make thousands
-// of statements fail, whose texts would fill the log.
+// telling is the configuration by which the log of a server tells [Server.Waits]. Tests make
+// thousands of statements fail, whose texts would fill the log.
 var telling = []string{
 	"log_lock_waits=on", "log_min_duration_statement=3s", "log_checkpoints=on", "log_min_error_statement=panic",
 	"max_wal_size=256MB", // the directory may be in memory
@@ -19,8 +19,8 @@ var telling = []string{
 // during which one file took a second to reach the disk.
 var wait = regexp.MustCompile(`still waiting for |acquired \S+ on .* after |duration: .* statement: |duration: .* execute |longest=[1-9]`)
 
-// Waits returns the last most lines of the server's log that tell of waits. Docker keeps the log of a
-// server in a container.
+// Waits returns the last most lines of the server's log that tell of waits. Docker keeps the log of
+// a server in a container.
 func (s *Server) Waits(most int) (lines []string, err error) {
 	err = s.each(func(line string) {
 		if wait.MatchString(line) {

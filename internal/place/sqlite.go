@@ -28,9 +28,9 @@ const maxIdle = 8
 const busyTimeout = 5 * time.Second
 
 // Database opens the database of a place of kind [SQLite] with a driver that the program has
-// registered. It creates the file if there is none, and sets the WAL mode in a database that is empty,
-// and so new: the mode of an application's database is its own affair. maxConns is the largest number
-// of connections; 0 means no bound. The caller closes the database.
+// registered. It creates the file if there is none, and sets the WAL mode in a database that is
+// empty, and so new: the mode of an application's database is its own affair. maxConns is the
+// largest number of connections; 0 means no bound. The caller closes the database.
 func (p Place) Database(ctx context.Context, maxConns int) (db *sql.DB, empty bool, err error) {
 	if p.kind != SQLite {
 		return nil, false, fmt.Errorf("a database needs a file of SQLite, and this is: %v", p.kind)

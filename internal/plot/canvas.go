@@ -28,8 +28,8 @@ var (
 	}
 )
 
-// shared are the rules of both palettes. A rim in the colour of the ground keeps text readable where
-// it stands on a line.
+// shared are the rules of both palettes. A rim in the colour of the ground keeps text readable
+// where it stands on a line.
 const shared = ".plot text{paint-order:stroke;stroke-width:4px;stroke-linejoin:round}.plot .head{font-weight:bold}"
 
 // css returns the rules of a palette. Every element has a class and draws in currentColor, so

@@ -1,7 +1,8 @@
 // Package plot draws numbers as SVG pictures.
 //
 // A [Figure] draws curves and marks over two axes. Fill in the struct and call its SVG method.
-// [Level] and [Steps] turn the changes of a quantity into a curve that is exact between the changes.
+// [Level] and [Steps] turn the changes of a quantity into a curve that is exact between the
+// changes.
 //
 // The pictures follow the reader's light or dark colour scheme. Their title and description are
 // readable by screen readers. Any text may be given for titles and names; the package escapes it.

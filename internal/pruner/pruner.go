@@ -14,9 +14,9 @@ type Pruner struct {
 	ended  chan struct{} // closed when the goroutine has ended
 }
 
-// Start calls prune at each interval until Stop. It returns nil if every is not positive. The log gets the
-// number of buckets that a call removed, and its error: the next interval tries again. Backend is
-// the first word of each message.
+// Start calls prune at each interval until Stop. It returns nil if every is not positive. The log
+// gets the number of buckets that a call removed, and its error: the next interval tries again.
+// Backend is the first word of each message.
 func Start(every time.Duration, prune func(context.Context) (int64, error), backend string, log *slog.Logger) *Pruner {
 	if every <= 0 {
 		return nil

@@ -1,6 +1,6 @@
-// Command quick reads the output of "go test -json". It prints the packages, the output of tests that
-// fail, and at the end how many tests of which packages were skipped, and why. Its exit status is 1 if
-// a test or a package failed.
+// Command quick reads the output of "go test -json". It prints the packages, the output of tests
+// that fail, and at the end how many tests of which packages were skipped, and why. Its exit status
+// is 1 if a test or a package failed.
 package main
 
 import (

@@ -10,8 +10,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// driver keeps the last lines that go-redis logs, in any test of the binary. go-redis writes them to
-// the standard error otherwise, where those about servers that a test stops hide the failures of
+// driver keeps the last lines that go-redis logs, in any test of the binary. go-redis writes them
+// to the standard error otherwise, where those about servers that a test stops hide the failures of
 // others.
 var driver = newDriverLog()
 

@@ -25,8 +25,8 @@ var shared struct {
 // Tests are the tests of a binary: a [*testing.M], or the result of [With].
 type Tests interface{ Run() int }
 
-// With returns tests that stop the shared servers when they have run, for a TestMain that has more to
-// do, such as pgtest.Main or goleak.VerifyTestMain.
+// With returns tests that stop the shared servers when they have run, for a TestMain that has more
+// to do, such as pgtest.Main or goleak.VerifyTestMain.
 func With(m Tests) Tests { return with{m} }
 
 type with struct{ Tests }

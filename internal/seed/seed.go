@@ -22,8 +22,8 @@ func New() (uint64, error) {
 	return n, nil
 }
 
-// Count returns the number of attempts that the environment variable BRIM_COUNT asks for, or usual if
-// the variable is not set.
+// Count returns the number of attempts that the environment variable BRIM_COUNT asks for, or usual
+// if the variable is not set.
 func Count(usual int) (int, error) {
 	text := os.Getenv("BRIM_COUNT")
 	if text == "" {

@@ -60,8 +60,9 @@ func newFault(class, cause error, format string, args ...any) error {
 }
 
 // ResultCode returns the (extended) result code in an error of a driver, or 0. No driver is
-// imported: the error of modernc.org/sqlite has a method Code, that of ncruces/go-sqlite3 has a method
-// ExtendedCode, and that of mattn/go-sqlite3 has a field ExtendedCode, which can be 0 beside Code.
+// imported: the error of modernc.org/sqlite has a method Code, that of ncruces/go-sqlite3 has a
+// method ExtendedCode, and that of mattn/go-sqlite3 has a field ExtendedCode, which can be 0 beside
+// Code.
 func ResultCode(err error) (code int) {
 	for ; err != nil && code == 0; err = errors.Unwrap(err) {
 		v := reflect.ValueOf(err)
@@ -134,9 +135,9 @@ func Explain(err error) error {
 	return Misconfigured(err, "%v; nothing was applied", err)
 }
 
-// explainCommit is Explain for an error of COMMIT. SQLite has rolled back, or can still, if somebody
-// else has a lock, or the disk is full. After a failed write or sync, the next process that opens the
-// file may find the commit in the log.
+// explainCommit is Explain for an error of COMMIT. SQLite has rolled back, or can still, if
+// somebody else has a lock, or the disk is full. After a failed write or sync, the next process
+// that opens the file may find the commit in the log.
 func explainCommit(err error) error {
 	switch primary(err) {
 	case codeBusy, codeLocked, codeFull, codeReadonly, codeInterrupt:

@@ -108,8 +108,8 @@ func Migrate(ctx context.Context, db *sql.DB, prefix string, lockTimeout time.Du
 	})
 }
 
-// whole returns an error if the ledger has lost one of its tables and has rows in another: empty answers
-// beside them would let requests spend twice.
+// whole returns an error if the ledger has lost one of its tables and has rows in another: empty
+// answers beside them would let requests spend twice.
 func whole(ctx context.Context, db *sql.DB, prefix string, s Status) error {
 	ledger := tables[1:]
 	lost := func(name string) bool { return slices.Contains(s.Missing, prefix+name) }

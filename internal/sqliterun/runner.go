@@ -1,12 +1,13 @@
-// Package sqliterun runs transactions that have SQLite's write lock, over any driver of database/sql.
-// Packages sqlite and spend/sqliteledger contribute the SQL and read the rows.
+// Package sqliterun runs transactions that have SQLite's write lock, over any driver of
+// database/sql. Packages sqlite and spend/sqliteledger contribute the SQL and read the rows.
 //
-// A transaction takes a connection, begins, and takes the write lock by a DELETE that matches no row:
-// that is BEGIN IMMEDIATE, however the driver begins. No statement in it runs under a context that can
-// end, because SQLite may roll back when it interrupts a write, and later statements would then commit
-// by themselves. While another connection has the lock, the runner pauses and tries again: SQLite has
-// no queue, and the pauses of its busy handler grow to 100 ms, in which others take the lock again and
-// again. The transactions of one process wait for each other in the order in which they came.
+// A transaction takes a connection, begins, and takes the write lock by a DELETE that matches no
+// row: that is BEGIN IMMEDIATE, however the driver begins. No statement in it runs under a context
+// that can end, because SQLite may roll back when it interrupts a write, and later statements would
+// then commit by themselves. While another connection has the lock, the runner pauses and tries
+// again: SQLite has no queue, and the pauses of its busy handler grow to 100 ms, in which others
+// take the lock again and again. The transactions of one process wait for each other in the order
+// in which they came.
 //
 // The runner keeps the connection of its last transaction if the pool has no bound. On its own
 // connections it sets busy_timeout to 0, and synchronous to the level that the store's options
@@ -64,8 +65,8 @@ type database struct {
 	broken  atomic.Bool   // the log of the database has vanished
 }
 
-// readers is how many connections of the pool reads use at most. Each open connection costs memory and
-// files, and a flood of questions must not open hundreds.
+// readers is how many connections of the pool reads use at most. Each open connection costs memory
+// and files, and a flood of questions must not open hundreds.
 const readers = 4
 
 // New returns a runner over db, whose tables it brings to the version of this program if migrate is
@@ -110,8 +111,8 @@ func (d *database) inspect(ctx context.Context) error {
 }
 
 // copies are the copies of SQLite in this process that have opened a file, by its path. POSIX locks
-// belong to the process: two copies do not see each other's locks, and each ends those of the other.
-// So this is a state of the process, too.
+// belong to the process: two copies do not see each other's locks, and each ends those of the
+// other. So this is a state of the process, too.
 var copies sync.Map
 
 // oneCopy refuses a second copy of SQLite for a file.
@@ -188,8 +189,8 @@ func (r *Runner) Ready(ctx context.Context) error {
 	return nil
 }
 
-// Close refuses further calls, and returns when the reads in flight have ended. The runner of a store
-// then gives back its connection, and its ledgers answer ErrClosed.
+// Close refuses further calls, and returns when the reads in flight have ended. The runner of a
+// store then gives back its connection, and its ledgers answer ErrClosed.
 func (r *Runner) Close() {
 	r.mu.Lock()
 	again := r.closed

@@ -21,8 +21,8 @@ var sizes = [...]int{32, 8, 1}
 
 // Statements are the prepared statements of a package, by the names of their files.
 //
-// A statement with {{in}} is prepared twice: for one value, and for a list. An INSERT is prepared for
-// several numbers of rows: six statements a charge are slower than three for sixteen charges.
+// A statement with {{in}} is prepared twice: for one value, and for a list. An INSERT is prepared
+// for several numbers of rows: six statements a charge are slower than three for sixteen charges.
 type Statements struct{ prepared map[string]*sql.Stmt }
 
 // Prepare prepares the statements in the files sql/*.sql.
@@ -82,7 +82,8 @@ func (s *Statements) Close() {
 	}
 }
 
-// Queries runs statements in one transaction, or each by itself. One goroutine may use it at a time.
+// Queries runs statements in one transaction, or each by itself. One goroutine may use it at a
+// time.
 type Queries struct {
 	ctx   context.Context
 	tx    *sql.Tx

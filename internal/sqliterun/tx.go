@@ -175,8 +175,8 @@ func (t *Tx) End() {
 	<-t.r.turn
 }
 
-// Commit commits, and sees that the log is still there. An error is [store.ErrUnknownOutcome] unless
-// nothing was applied.
+// Commit commits, and sees that the log is still there. An error is [store.ErrUnknownOutcome]
+// unless nothing was applied.
 func (t *Tx) Commit() error {
 	if err := t.Tx.Commit(); err != nil {
 		// Some drivers leave the transaction open. No other may find it on this connection.
@@ -200,9 +200,10 @@ type log struct {
 	file os.FileInfo
 }
 
-// lost reports whether the log has vanished that an earlier commit of the connection has written to.
-// While a connection is open, no process removes the log; so another process takes itself for the
-// last, because the locks of this one have ended. Its commits are then in a file without a name.
+// lost reports whether the log has vanished that an earlier commit of the connection has written
+// to. While a connection is open, no process removes the log; so another process takes itself for
+// the last, because the locks of this one have ended. Its commits are then in a file without a
+// name.
 func (r *Runner) lost(c *connection) (lost bool) {
 	if r.file == "" {
 		return false

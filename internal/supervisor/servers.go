@@ -24,8 +24,8 @@ func Find(w io.Writer, pkg string, programs ...string) (string, error) {
 	return exec.LookPath(programs[0])
 }
 
-// Install installs a package by apt-get, and keeps it from starting a server of its own. It logs that
-// to w. The error is that of Find.
+// Install installs a package by apt-get, and keeps it from starting a server of its own. It logs
+// that to w. The error is that of Find.
 func Install(w io.Writer, name string) (err error) {
 	apt, err := exec.LookPath("apt-get")
 	if err != nil || os.Geteuid() != 0 {

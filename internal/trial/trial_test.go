@@ -46,8 +46,8 @@ func (f *faulty) Read(ctx context.Context, buckets ...store.Bucket) ([]store.Sta
 	return make([]store.State, len(buckets)), f.err
 }
 
-// TestDecide makes each decision of a trial fail, and be wrong. No held units may stay, since a bucket
-// with them never expires.
+// TestDecide makes each decision of a trial fail, and be wrong. No held units may stay, since a
+// bucket with them never expires.
 func TestDecide(t *testing.T) {
 	down := errors.New("the store is down")
 	steps := []string{"", "a fill", "a hold", "a fill that does not fit", "a transaction over two buckets", "a read"}

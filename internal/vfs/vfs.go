@@ -1,6 +1,6 @@
 // Package vfs is the file system under the storage engine: every file that the engine changes, it
-// changes through an [FS]. So a harness can record all changes, build each state that a power cut may
-// leave, and have any change fail, in one process and without help of the system.
+// changes through an [FS]. So a harness can record all changes, build each state that a power cut
+// may leave, and have any change fail, in one process and without help of the system.
 //
 // bbolt needs an *os.File of its own, and maps it into memory. [FS.Attach] tells the file system of
 // such a file, so that a harness can take the writes of bbolt as well.
@@ -25,8 +25,8 @@ type FS interface {
 	Link(from, to string) error
 	// Rename renames a file, and replaces a file of the new name.
 	Rename(from, to string) error
-	// RenameNew renames a file, and fails if there is a file of the new name. Where the system has no
-	// such call, the error is [errors.ErrUnsupported].
+	// RenameNew renames a file, and fails if there is a file of the new name. Where the system has
+	// no such call, the error is [errors.ErrUnsupported].
 	RenameNew(from, to string) error
 	// Exchange gives each of two files the name of the other, in one step. Where the system or the
 	// file system has no such call, the error is [errors.ErrUnsupported].
@@ -50,8 +50,8 @@ type File interface {
 	Sync() error
 	// SyncData makes the content of the file durable, without its times.
 	SyncData() error
-	// Named returns the file under another name for its errors, and closes the old handle. A lock on
-	// the file stays. Where the system has no portable call for that, the name stays, too.
+	// Named returns the file under another name for its errors, and closes the old handle. A lock
+	// on the file stays. Where the system has no portable call for that, the name stays, too.
 	Named(name string) (File, error)
 	// Handle returns the file of the system, for locks, owners and bbolt.
 	Handle() *os.File

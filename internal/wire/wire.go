@@ -44,8 +44,8 @@ type Fate struct {
 }
 
 // Policy decides about a piece of data. It is called in the order of the pieces of one direction of
-// one connection, and otherwise by any number of goroutines at once. A policy may change the bytes of
-// the piece: the changed bytes arrive.
+// one connection, and otherwise by any number of goroutines at once. A policy may change the bytes
+// of the piece: the changed bytes arrive.
 type Policy func(l *Link, d Direction, piece []byte) Fate
 
 // Pass is the fate of a piece that arrives as it is.

@@ -61,8 +61,8 @@ func (s *opened) rushed(ctx context.Context, key string) (beyond int64, err erro
 	return max(0, admitted.Load()-rushCapacity), err
 }
 
-// rotations counts the segments of the journal that were filled in a trial. Without one, the journal
-// has hidden a part of the work.
+// rotations counts the segments of the journal that were filled in a trial. Without one, the
+// journal has hidden a part of the work.
 const rotations = "journal rotations"
 
 // sustained measures bolt and db.Update for so long that bolt's journal is rotated. A trial of bolt

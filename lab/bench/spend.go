@@ -214,9 +214,9 @@ func (b *bench) authorizing(ctx context.Context, l ledger.Ledger) (func(ctx cont
 }
 
 // copies are the statements that copy the entries of the first account to the others, and make the
-// rows of the reference. The others do not count the copies, which leave no window while decisions are
-// measured: a state is sealed together with its key, so it cannot be copied. The answers to the IDs of
-// the entries are not copied. The bare tables are those of the ledger with their indexes.
+// rows of the reference. The others do not count the copies, which leave no window while decisions
+// are measured: a state is sealed together with its key, so it cannot be copied. The answers to the
+// IDs of the entries are not copied. The bare tables are those of the ledger with their indexes.
 var copies = []string{
 	`INSERT INTO brim.buckets_entries (account, at, seq, used, currency, kind, spends, id)
 		SELECT a.id, at, seq, used, currency, kind, spends, e.id

@@ -239,9 +239,9 @@ const (
 	// calls wait for a caller.
 	openCallers = 1024
 	refusalKeys = 1_000
-	// mostAsked bounds the round trips per decision. A fill is two statements in one trip. Each accepted
-	// call reaches the store, 0.05 of all, and few others do. On a fast machine each takes a trip alone,
-	// and on a slow one calls share a trip.
+	// mostAsked bounds the round trips per decision. A fill is two statements in one trip. Each
+	// accepted call reaches the store, 0.05 of all, and few others do. On a fast machine each takes
+	// a trip alone, and on a slow one calls share a trip.
 	mostAsked = 0.06
 )
 

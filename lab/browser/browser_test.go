@@ -319,7 +319,8 @@ func (f *flaky) Read(ctx context.Context, buckets ...store.Bucket) ([]store.Stat
 // advance moves the clock of the store.
 func (p *program) advance(d time.Duration) { p.clock.Add(d.Microseconds()) }
 
-// clockNow returns the time of the clock that the test moves, or that of the machine if there is none.
+// clockNow returns the time of the clock that the test moves, or that of the machine if there is
+// none.
 func (p *program) clockNow() time.Time {
 	if p.now.IsZero() {
 		return time.Now()

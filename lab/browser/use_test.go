@@ -59,8 +59,8 @@ func (b *tab) press(key, next string) {
 	b.wants(next)
 }
 
-// TestByKeyboard searches a bucket, blocks it and resets it by the keyboard alone: on a wide screen,
-// on a narrow one, and in a browser without script.
+// TestByKeyboard searches a bucket, blocks it and resets it by the keyboard alone: on a wide
+// screen, on a narrow one, and in a browser without script.
 func TestByKeyboard(t *testing.T) {
 	for _, l := range []look{{}, {width: 360}, {noScript: true}} {
 		t.Run(fmt.Sprintf("%+v", l), func(t *testing.T) { byKeyboard(t, l) })

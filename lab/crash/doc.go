@@ -35,7 +35,7 @@
 // # Planted faults
 //
 // A harness that finds nothing may see nothing. So TestPlanted, TestPlantedErrors and
-// TestPlantedKills test stores with a fault each, and fail if it goes unnoticed: syncs that are left
-// out, answers before the write, a watermark that runs ahead of the file, a Sync that does nothing,
-// errors that tell lies.
+// TestPlantedKills test stores with a fault each, and fail if it goes unnoticed: syncs that are
+// left out, answers before the write, a watermark that runs ahead of the file, a Sync that does
+// nothing, errors that tell lies.
 package crash

@@ -286,9 +286,9 @@ func (f *file) grown() {
 	}
 }
 
-// Attach takes the writes of bbolt. bbolt writes the pages of a commit, syncs, writes the meta page,
-// and syncs again. It has no hook for the syncs, so the recorder notes them, and has them fail, where
-// they would be: before and after a write of a meta page.
+// Attach takes the writes of bbolt. bbolt writes the pages of a commit, syncs, writes the meta
+// page, and syncs again. It has no hook for the syncs, so the recorder notes them, and has them
+// fail, where they would be: before and after a write of a meta page.
 func (r *recorder) Attach(opened vfs.File, db *bbolt.DB) {
 	f, ok := opened.(*file)
 	if !ok {

@@ -21,7 +21,8 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// cluster is a cluster of Redis or Valkey of 3 primaries and 3 replicas, each server in a container.
+// cluster is a cluster of Redis or Valkey of 3 primaries and 3 replicas, each server in a
+// container.
 type cluster struct {
 	servers []testcontainers.Container // in the order of redistest.Join
 	addrs   []string                   // of the servers, as they reach each other

@@ -1,9 +1,9 @@
 // Package itest runs brim against servers in containers.
 //
 // It runs every PostgreSQL version that brim supports: the migrations, the conformance suite, and
-// a server that is killed under load. It runs a cluster of three primaries and three replicas, of Redis
-// 6.2, 7 and 8 and of Valkey 9: the conformance suite, and a primary that is cut off by pausing its
-// container.
+// a server that is killed under load. It runs a cluster of three primaries and three replicas, of
+// Redis 6.2, 7 and 8 and of Valkey 9: the conformance suite, and a primary that is cut off by
+// pausing its container.
 //
 // Run the tests with
 //

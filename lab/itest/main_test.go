@@ -27,8 +27,8 @@ var supported = map[kind][]string{
 	redisCluster: {"redis 6.2", "redis 7", "redis 8", "valkey 9"},
 }
 
-// version is a version of a server, by the name of its program and a number. Either image is the name
-// of its image, or missing tells why it has none.
+// version is a version of a server, by the name of its program and a number. Either image is the
+// name of its image, or missing tells why it has none.
 type version struct {
 	kind                         kind
 	name, number, image, missing string

@@ -71,10 +71,10 @@ func (s *server) locate(t *testing.T) {
 	s.addr.Store(&addr)
 }
 
-// address returns the host and port at which a port of a container can be reached. It tries the host
-// that testcontainers names, then the loopback. On a machine with a file /.dockerenv, testcontainers
-// believes itself in a container and names the default gateway; if the daemon runs on that machine
-// too, only the loopback answers.
+// address returns the host and port at which a port of a container can be reached. It tries the
+// host that testcontainers names, then the loopback. On a machine with a file /.dockerenv,
+// testcontainers believes itself in a container and names the default gateway; if the daemon runs
+// on that machine too, only the loopback answers.
 func address(t *testing.T, c testcontainers.Container, inside string) string {
 	t.Helper()
 	port, err := c.MappedPort(t.Context(), inside)

@@ -62,8 +62,8 @@ func TestLease(t *testing.T) {
 	})
 }
 
-// stopLease stops a client with a lease once. It returns the largest share of its bound that a window
-// has granted, and how many units the client took from its lease.
+// stopLease stops a client with a lease once. It returns the largest share of its bound that a
+// window has granted, and how many units the client took from its lease.
 func stopLease(ctx context.Context, at *place, key string, pick *rand.Rand, lazy bool) (share float64, fromLease int, err error) {
 	p, err := child.Start("lin", Setting{
 		URL: at.url + "&synchronous_commit=off", Schema: at.schema, Lease: true, Lazy: lazy,

@@ -120,8 +120,8 @@ func TestLin(t *testing.T) {
 	}
 }
 
-// parallelByDay runs t beside other tests, which wait for their servers as it does. At night, servers
-// under faults have the machine for themselves.
+// parallelByDay runs t beside other tests, which wait for their servers as it does. At night,
+// servers under faults have the machine for themselves.
 func parallelByDay(t *testing.T) {
 	if !harness.Night() {
 		t.Parallel()

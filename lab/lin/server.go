@@ -147,8 +147,8 @@ func refusalsOnServer(r *rand.Rand, below []store.Store) (all []store.Store, roo
 	return all, room, nil
 }
 
-// eventually calls try every few milliseconds until it reports true. The error names the goal, and is
-// that of the last try, if there is no success in a time that a busy machine may need.
+// eventually calls try every few milliseconds until it reports true. The error names the goal, and
+// is that of the last try, if there is no success in a time that a busy machine may need.
 func eventually(goal string, try func() (bool, error)) error {
 	for end := time.Now().Add(recovery); ; time.Sleep(2 * time.Millisecond) {
 		done, err := try()

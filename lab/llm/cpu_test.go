@@ -24,7 +24,8 @@ import (
 	"github.com/brimgo/brim/spend/memledger"
 )
 
-// works are the processes of TestCPU: an API that streams, a plain proxy, and one with the Transport.
+// works are the processes of TestCPU: an API that streams, a plain proxy, and one with the
+// Transport.
 var works = map[string]io.Closer{"upstream": &server{}, "plain": &server{}, "brim": &server{brim: true}}
 
 type server struct {
@@ -84,7 +85,8 @@ func (s *server) CPU(_ int, ns *int64) error {
 	return err
 }
 
-// dialects are the streams of TestCPU: an event with a piece of text, the last events, and the path.
+// dialects are the streams of TestCPU: an event with a piece of text, the last events, and the
+// path.
 var dialects = []struct{ name, path, event, last string }{
 	{
 		"chat", "/v1/chat/completions",
@@ -108,8 +110,8 @@ var dialects = []struct{ name, path, event, last string }{
 	},
 }
 
-// streamMegabyte streams a megabyte in the dialect of the path, each event by itself or in writes of
-// 16 KB.
+// streamMegabyte streams a megabyte in the dialect of the path, each event by itself or in writes
+// of 16 KB.
 func streamMegabyte(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.Copy(io.Discard, r.Body)
 	w.Header().Set("Content-Type", "text/event-stream")
@@ -132,8 +134,8 @@ func streamMegabyte(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// TestCPU measures the CPU of a proxy for a streamed megabyte, with the Transport and without it, in
-// turns.
+// TestCPU measures the CPU of a proxy for a streamed megabyte, with the Transport and without it,
+// in turns.
 func TestCPU(t *testing.T) {
 	rounds, calls := 3, 8
 	if harness.Night() {

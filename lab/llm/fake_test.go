@@ -19,8 +19,8 @@ import (
 	"github.com/openai/openai-go/v3/responses"
 )
 
-// The prices of a token in millionths of a cent. The bill of a fake is a sum of them, so it is exact
-// without the arithmetic of package llmlimit.
+// The prices of a token in millionths of a cent. The bill of a fake is a sum of them, so it is
+// exact without the arithmetic of package llmlimit.
 const (
 	priceIn    = 300
 	priceRead  = 30

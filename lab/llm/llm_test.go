@@ -272,7 +272,8 @@ func storm(t *testing.T, f *fake, calls int, do func(ctx context.Context, client
 	return answered, failed
 }
 
-// Test64: 64 clients on three levels, with faults of the provider, of the clients and of the ledger.
+// Test64: 64 clients on three levels, with faults of the provider, of the clients and of the
+// ledger.
 func Test64(t *testing.T) {
 	for _, share := range []float64{0, 0.05} {
 		p := newProgram(t, &fake{}, "0.6", share)

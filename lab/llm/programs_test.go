@@ -216,8 +216,8 @@ func TestGateway64(t *testing.T) {
 		answered, failed, f.calls.Load(), used, f.billed.Load(), usd("0.6").Minor)
 }
 
-// TestGatewayKilled kills the gateway in the middle of streams, after their holds were extended. The
-// holds expire, and the calls count as their highest cost.
+// TestGatewayKilled kills the gateway in the middle of streams, after their holds were extended.
+// The holds expire, and the calls count as their highest cost.
 func TestGatewayKilled(t *testing.T) {
 	f := &fake{slow: time.Second}
 	file := filepath.Join(t.TempDir(), "gateway.db")

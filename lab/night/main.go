@@ -3,8 +3,8 @@
 //
 //	go -C lab run ./night [-only NAMES] [-for TIME] [-times N] [-table] FILE
 //
-// An interrupt loses the slice that is running. The next run with the same file goes on after the last
-// slice that has ended. A file is for one state of the code: after a change, begin a new one.
+// An interrupt loses the slice that is running. The next run with the same file goes on after the
+// last slice that has ended. A file is for one state of the code: after a change, begin a new one.
 //
 // The first line of the file fixes the seed of the night, BRIM_SEED or else a new one. A slice has
 // the seed of the night plus the position of its part, which is the number of its attempts so far,

@@ -98,8 +98,8 @@ func (n *night) progress(p part) (position int, failed *slice) {
 	return position, failed
 }
 
-// tester runs attempts of a part from a seed on. It returns the log of the test, and the output if the
-// test failed.
+// tester runs attempts of a part from a seed on. It returns the log of the test, and the output if
+// the test failed.
 type tester func(ctx context.Context, p part, seed uint64, count int) (log, failed string)
 
 // run runs the slices that the parts lack, and begins none after a time. The next slice is one of

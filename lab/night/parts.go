@@ -88,7 +88,8 @@ func (p part) args(count int) []string {
 	}
 	args := []string{"-C", dir, "test", "-count=1", "-v", "-timeout=4h", "-tags=" + p.tags, "-run"}
 	if p.fuzz {
-		// By default an input that is new may be made smaller for a minute, which is the time of the slice.
+		// By default an input that is new may be made smaller for a minute, which is the time of
+		// the slice.
 		return append(args, "^$", "-fuzz", p.run, fmt.Sprintf("-fuzztime=%dm", count), "-fuzzminimizetime=100x", p.pkg)
 	}
 	return append(args, p.run, p.pkg)
@@ -111,8 +112,8 @@ func test(ctx context.Context, p part, seed uint64, count int) (log, failed stri
 	return judge(p, out.String(), err)
 }
 
-// late matches the end of a fuzz target that has found nothing. The coordinator of "go test" can take
-// the end of -fuzztime for a failure: see https://github.com/golang/go/issues/75804. One that has
+// late matches the end of a fuzz target that has found nothing. The coordinator of "go test" can
+// take the end of -fuzztime for a failure: see https://github.com/golang/go/issues/75804. One that has
 // found something writes the input to a file first, and says so.
 var late = regexp.MustCompile(`(?m)^--- FAIL: \w+ \([0-9.]+s\)\n    context deadline exceeded\n`)
 

@@ -19,8 +19,8 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// slow is a store on a server: an answer takes its time, a call may fail, and a flush may fail and be
-// repeated without a failed call.
+// slow is a store on a server: an answer takes its time, a call may fail, and a flush may fail and
+// be repeated without a failed call.
 type slow struct {
 	store.Store
 	takes func() time.Duration

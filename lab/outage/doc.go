@@ -1,5 +1,5 @@
-// Package outage counts the units that pass beyond a limit while a store is slow or down, and hostile
-// clients attack them. It contains only tests.
+// Package outage counts the units that pass beyond a limit while a store is slow or down, and
+// hostile clients attack them. It contains only tests.
 //
 // TestOutage is a table. In each row, many clients rush the same buckets three times, through a
 // door of brim that fails open: httplimit, grpclimit, or local.Fallback. Most of them hang up after

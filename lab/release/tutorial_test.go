@@ -32,8 +32,8 @@ func masked(text string) string {
 	return strings.TrimSpace(blanks.ReplaceAllString(text, " "))
 }
 
-// shell returns a directory outside of the repository and runs commands in it, with modules as their
-// tags would publish them.
+// shell returns a directory outside of the repository and runs commands in it, with modules as
+// their tags would publish them.
 func shell(t *testing.T, modules ...string) (work string, execute func(command string) (string, error)) {
 	t.Helper()
 	proxy, bin, work := t.TempDir(), t.TempDir(), t.TempDir()

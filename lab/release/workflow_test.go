@@ -17,8 +17,9 @@ var (
 	ownRunner = regexp.MustCompile(`^(gh|sha256sum) [^|;&` + "`" + `]*$`)
 )
 
-// TestJobsThatMayWrite has each job of each workflow that may write contents, or ask for an identity
-// token, run GitHub's own programs alone: whoever takes over another program could publish a release.
+// TestJobsThatMayWrite has each job of each workflow that may write contents, or ask for an
+// identity token, run GitHub's own programs alone: whoever takes over another program could publish
+// a release.
 func TestJobsThatMayWrite(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join(root(t), ".github/workflows/*.yml"))
 	if err != nil || len(files) == 0 {

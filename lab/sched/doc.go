@@ -1,5 +1,5 @@
-// Package sched tests combine, local, the Shaper and the syncs of a bolt file by concurrent calls in
-// many schedules.
+// Package sched tests combine, local, the Shaper and the syncs of a bolt file by concurrent calls
+// in many schedules.
 //
 // A seed makes a few calls for a few goroutines, which run in a bubble of testing/synctest. It
 // also gives the pauses before the calls, the ends of their contexts, and the pauses in the store

@@ -117,7 +117,8 @@ func (w *syncWorld) do(ctx context.Context, i int, c call) {
 	case "sync":
 		a.err = w.s.Sync(ctx)
 	case "close":
-		// Close waits for another one with a mutex. The time of the bubble would stand still meanwhile.
+		// Close waits for another one with a mutex. The time of the bubble would stand still
+		// meanwhile.
 		w.closing <- struct{}{}
 		a.err = w.s.Close()
 		<-w.closing

@@ -125,8 +125,8 @@ func fit(xs, ys []float64) trend {
 
 // grows reports whether the slope is more than noise: more than four times its error, and more than
 // the steps in which the resource may grow and a tenth of its mean, over the whole time. A step in
-// the first half, after which the peak stays, is the end of a warm-up on a slow machine: a leak goes
-// on in the second half.
+// the first half, after which the peak stays, is the end of a warm-up on a slow machine: a leak
+// goes on in the second half.
 func (t trend) grows() bool {
 	return t.slope > 4*t.error && t.slope*t.hours > t.step+t.mean/10 && t.last > t.first
 }

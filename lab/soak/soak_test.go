@@ -28,8 +28,8 @@ func TestMain(m *testing.M) {
 // ample never refuses a call of these tests.
 var ample = brim.Limit{Capacity: 1e7, LeakRate: 1e7}
 
-// TestFullLoad runs a subject at full load for the time of SOAK, as in SOAK=4h: that of the seed, so
-// that seeds in turn run each subject, or that which SOAK_OF names.
+// TestFullLoad runs a subject at full load for the time of SOAK, as in SOAK=4h: that of the seed,
+// so that seeds in turn run each subject, or that which SOAK_OF names.
 func TestFullLoad(t *testing.T) {
 	long := os.Getenv("SOAK")
 	if long == "" {

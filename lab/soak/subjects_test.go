@@ -38,8 +38,8 @@ type subject struct {
 	expired func(testing.TB) int64
 	// connections returns the number of connections to a server. It may be nil.
 	connections func() int
-	// recent is set if the subject keeps all calls of the last seconds. A machine that has more time
-	// for it then has it keep more.
+	// recent is set if the subject keeps all calls of the last seconds. A machine that has more
+	// time for it then has it keep more.
 	recent bool
 }
 

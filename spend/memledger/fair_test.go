@@ -11,8 +11,8 @@ import (
 	"github.com/brimgo/brim/spend/memledger"
 )
 
-// TestFairLock has callers come one after the other while a decision runs. They decide in that order,
-// and one whose context ends meanwhile leaves the line.
+// TestFairLock has callers come one after the other while a decision runs. They decide in that
+// order, and one whose context ends meanwhile leaves the line.
 func TestFairLock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := memledger.New(nil)

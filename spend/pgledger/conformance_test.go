@@ -44,8 +44,8 @@ func migrated(t testing.TB) string {
 }
 
 // over returns a ledger over a store of its own, closed at the end of t. o may be nil. Calls have a
-// minute, unless o says otherwise: a machine or its disk may stand still for as long as a store waits
-// by default.
+// minute, unless o says otherwise: a machine or its disk may stand still for as long as a store
+// waits by default.
 func over(t testing.TB, pool *pgxpool.Pool, o *postgres.Options) *pgledger.Ledger {
 	t.Helper()
 	patient := postgres.Options{StatementTimeout: time.Minute}
@@ -128,8 +128,8 @@ func TestSettingsChangeNoAnswer(t *testing.T) {
 	}
 }
 
-// TestTransactionPooler runs the random suite through a pooler in transaction mode. Each transaction
-// may reach another session of the server.
+// TestTransactionPooler runs the random suite through a pooler in transaction mode. Each
+// transaction may reach another session of the server.
 func TestTransactionPooler(t *testing.T) {
 	if os.Getenv("BRIM_TORTURE") != "1" {
 		return // PgBouncer is not installed on every machine

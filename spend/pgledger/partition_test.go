@@ -263,10 +263,10 @@ func TestPartitionStray(t *testing.T) {
 	}
 }
 
-// TestPruneBesideOthersTable prunes while another program changes the definition of its table, which
-// is partitioned and has the name of this ledger's entries, in a schema of its own. Prune must not
-// ask the server about that table: it would wait for the other program, and fail if that drops the
-// table.
+// TestPruneBesideOthersTable prunes while another program changes the definition of its table,
+// which is partitioned and has the name of this ledger's entries, in a schema of its own. Prune
+// must not ask the server about that table: it would wait for the other program, and fail if that
+// drops the table.
 func TestPruneBesideOthersTable(t *testing.T) {
 	pool := pgtest.Pool(t)
 	schema, other := migrated(t), migrated(t)

@@ -10,8 +10,8 @@ import (
 	"github.com/brimgo/brim/internal/pgrun"
 )
 
-// Ping finds out whether the ledger can decide now, by the statements of a decision on no account; see
-// [postgres.Store.Ping].
+// Ping finds out whether the ledger can decide now, by the statements of a decision on no account;
+// see [postgres.Store.Ping].
 func (l *Ledger) Ping(ctx context.Context) error {
 	return l.run.Look(ctx, "ping", func(ctx context.Context, conn *pgxpool.Conn) error {
 		r := l.newRows(conn, true)

@@ -72,7 +72,8 @@ func (r *rows) store(c *ledger.Changes) (err error) {
 	return err
 }
 
-// numbers returns the ids of all accounts that changes name, by key. A new account gets the next one.
+// numbers returns the ids of all accounts that changes name, by key. A new account gets the next
+// one.
 func (r *rows) numbers(c *ledger.Changes) (map[string]int64, error) {
 	ids := make(map[string]int64)
 	var failed error
@@ -128,7 +129,8 @@ func (r *rows) assign(a *account) error {
 	return nil
 }
 
-// accountRows returns the accounts to store: those whose due changes, or that are new, and the others.
+// accountRows returns the accounts to store: those whose due changes, or that are new, and the
+// others.
 func (r *rows) accountRows(c *ledger.Changes, numbers map[string]int64) (due, same []ledger.Account) {
 	for _, a := range c.Accounts {
 		stored := r.accounts[a.Key]

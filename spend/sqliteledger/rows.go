@@ -38,8 +38,8 @@ func newRows(q *sqliterun.Queries) *rows {
 	}
 }
 
-// decide decides jobs, and stores their changes. own are the errors of jobs that fail alone. The jobs
-// after one that has moved an account are decided on rows that are read anew.
+// decide decides jobs, and stores their changes. own are the errors of jobs that fail alone. The
+// jobs after one that has moved an account are decided on rows that are read anew.
 func (r *rows) decide(jobs []*ledger.Job, c *clock.Clock) (own []error, err error) {
 	for len(own) < len(jobs) {
 		if err := r.read(jobs[len(own):]); err != nil {
@@ -216,8 +216,8 @@ func (r *rows) Rules(budget string) (newest ledger.Rules, err error) {
 	return newest, err
 }
 
-// revisions lists the rules of a budget in descending order of their numbers, beginning below before.
-// They come without their text if their digest is known.
+// revisions lists the rules of a budget in descending order of their numbers, beginning below
+// before. They come without their text if their digest is known.
 func (r *rows) revisions(budget string, before int64, limit int, known []byte) (list []ledger.Rules, err error) {
 	err = r.q.Each("rules", []any{budget, before, limit, known}, func(found *sql.Rows) (bool, error) {
 		rules := ledger.Rules{Budget: budget}

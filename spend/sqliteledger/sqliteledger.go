@@ -25,13 +25,13 @@ var files embed.FS
 // Options are the choices of [New]. A nil *Options means all defaults.
 type Options struct {
 	// Clock replaces the ledger's clock, for tests and for replaying logs. It must be safe for
-	// concurrent use. If Clock is nil, the ledger reads the clock of the store. Whatever the clock, the
-	// time of an account never runs back.
+	// concurrent use. If Clock is nil, the ledger reads the clock of the store. Whatever the clock,
+	// the time of an account never runs back.
 	Clock func() time.Time
 }
 
-// Ledger is a [ledger.Ledger] in a SQLite database. Any number of goroutines and processes may use it
-// at once.
+// Ledger is a [ledger.Ledger] in a SQLite database. Any number of goroutines and processes may use
+// it at once.
 type Ledger struct {
 	reads
 	run      *sqliterun.Runner
@@ -43,8 +43,8 @@ type Ledger struct {
 var _ ledger.Ledger = (*Ledger)(nil)
 
 // New returns the ledger in the database of s. Closing the ledger leaves s open; close the ledger
-// first. A store with [sqlite.Options.Relaxed] is refused with [store.ErrMisconfigured], because money
-// must not be forgotten.
+// first. A store with [sqlite.Options.Relaxed] is refused with [store.ErrMisconfigured], because
+// money must not be forgotten.
 func New(ctx context.Context, s *sqlite.Store, o *Options) (*Ledger, error) {
 	if s == nil {
 		return nil, store.Wrap(backend, "new", sqliterun.Misconfigured(nil, "the store is nil; open one with sqlite.New"))
@@ -130,8 +130,8 @@ func (l *Ledger) read(ctx context.Context, op string, fn func(*rows) error) erro
 // prunePart is how many requests one statement of PruneRequests looks at.
 const prunePart = 1000
 
-// PruneRequests forgets requests, at most a thousand in each transaction, and rests between them. See
-// [ledger.Ledger].
+// PruneRequests forgets requests, at most a thousand in each transaction, and rests between them.
+// See [ledger.Ledger].
 func (l *Ledger) PruneRequests(ctx context.Context, prefix string, before int64) (removed int64, err error) {
 	pace := new(book.Pace)
 	at, row := int64(math.MinInt64), int64(0)

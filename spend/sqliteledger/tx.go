@@ -10,12 +10,13 @@ import (
 	"github.com/brimgo/brim/spend/ledger"
 )
 
-// With returns the ledger within tx, a transaction of the database of the store: a spend commits, or
-// rolls back, with the rows that it pays for. Nothing is approved before tx commits, which it does with
-// the synchronous setting of its connection. See the comment of sqlite.Store.With for the lock that the
-// first decision takes, and for contexts.
+// With returns the ledger within tx, a transaction of the database of the store: a spend commits,
+// or rolls back, with the rows that it pays for. Nothing is approved before tx commits, which it
+// does with the synchronous setting of its connection. See the comment of sqlite.Store.With for the
+// lock that the first decision takes, and for contexts.
 //
-// Like tx, the ledger is for one goroutine at a time. Roll tx back after an error. Close does nothing.
+// Like tx, the ledger is for one goroutine at a time. Roll tx back after an error. Close does
+// nothing.
 func (l *Ledger) With(tx *sql.Tx) ledger.Ledger {
 	j := &txLedger{tx: tx}
 	j.reads = reads{l, func(ctx context.Context, op string, fn func(*rows) error) error { return j.in(ctx, op, false, fn) }}

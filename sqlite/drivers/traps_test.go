@@ -28,9 +28,9 @@ func level(t testing.TB, s store.Store, key string) float64 {
 	return states[0].Level
 }
 
-// lostLog removes the log and its index of a database that is in use, as the sqlite3 of Debian 12 does
-// when it closes the database after another process has opened and closed the file by other means,
-// which ends POSIX locks. No fill may be acknowledged that is lost.
+// lostLog removes the log and its index of a database that is in use, as the sqlite3 of Debian 12
+// does when it closes the database after another process has opened and closed the file by other
+// means, which ends POSIX locks. No fill may be acknowledged that is lost.
 func lostLog(t *testing.T, d Driver) {
 	o := harness{Driver: d, full: true}.store(t, nil)
 	l, err := sqliteledger.New(t.Context(), o.Store, nil)
@@ -64,7 +64,8 @@ func lostLog(t *testing.T, d Driver) {
 	}
 }
 
-// elsewhere returns the level of the bucket "a" that another process finds, which closes the database.
+// elsewhere returns the level of the bucket "a" that another process finds, which closes the
+// database.
 func (d Driver) elsewhere(t *testing.T, path string) (level float64) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
@@ -127,7 +128,8 @@ func interrupted(t *testing.T, d Driver) {
 	}
 }
 
-// poolOfOne calls the store while the application holds the only connection. The error tells the way out.
+// poolOfOne calls the store while the application holds the only connection. The error tells the
+// way out.
 func poolOfOne(t *testing.T, d Driver) {
 	h := harness{Driver: d, one: true}
 	db := h.database(t, filepath.Join(t.TempDir(), "app.db"))
@@ -159,8 +161,8 @@ func poolOfOne(t *testing.T, d Driver) {
 	}
 }
 
-// waits bounds the wait for the lock by the context of the caller and by LockTimeout, whatever the busy
-// timeout of the connections.
+// waits bounds the wait for the lock by the context of the caller and by LockTimeout, whatever the
+// busy timeout of the connections.
 func waits(t *testing.T, d Driver) {
 	path := filepath.Join(t.TempDir(), "app.db")
 	db, err := d.open(path, "20000", "OFF")
@@ -196,8 +198,9 @@ func waits(t *testing.T, d Driver) {
 	}
 }
 
-// snapshot has a transaction read, and another connection write. The transaction cannot write any more, and
-// is told so at once. A driver that begins by BEGIN IMMEDIATE makes the other one wait instead.
+// snapshot has a transaction read, and another connection write. The transaction cannot write any
+// more, and is told so at once. A driver that begins by BEGIN IMMEDIATE makes the other one wait
+// instead.
 func snapshot(t *testing.T, d Driver) {
 	h := harness{Driver: d}
 	path := filepath.Join(t.TempDir(), "app.db")

@@ -114,7 +114,8 @@ func inMemory(t *testing.T, d Driver) {
 	must(t, errors.Join(err, s.Close()))
 }
 
-// damage damages the row of a bucket. Only calls for this bucket fail, also in one flush with others.
+// damage damages the row of a bucket. Only calls for this bucket fail, also in one flush with
+// others.
 func damage(t *testing.T, d Driver) {
 	o := harness{Driver: d}.store(t, nil)
 	for _, key := range []string{"a", "b", "c"} {

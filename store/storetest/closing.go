@@ -96,8 +96,8 @@ func (s *suite) closing(t *testing.T) {
 // outcomes counts the units of fills whose callers may not learn whether they were applied.
 type outcomes struct{ acknowledged, unknown atomic.Int64 }
 
-// errEstimate is the outcome of a call that another bucket has answered, while the call of the store
-// may go on without its caller; see [store.State.Estimate].
+// errEstimate is the outcome of a call that another bucket has answered, while the call of the
+// store may go on without its caller; see [store.State.Estimate].
 var errEstimate = fmt.Errorf("%w: the answer is an estimate", store.ErrUnknownOutcome)
 
 // count counts one unit. It returns err unless err is nil, ErrUnknownOutcome or one of allowed.

@@ -129,9 +129,9 @@ func rim(op store.Op, now int64) num {
 	return ceiling
 }
 
-// upTo returns the operation in mode IfFits that an operation of mode UpTo comes to at clock. Its amount
-// is the largest whole number of units that fits, or the least. Taken is the store's amount, or 0. It
-// holds where it is a unit off and within rounding.
+// upTo returns the operation in mode IfFits that an operation of mode UpTo comes to at clock. Its
+// amount is the largest whole number of units that fits, or the least. Taken is the store's amount,
+// or 0. It holds where it is a unit off and within rounding.
 func (b Bucket) upTo(op store.Op, clock int64, taken, rounding float64) store.Op {
 	seen, _ := b.believed(clock)
 	now := max(seen.time, clock)

@@ -54,8 +54,8 @@ type vectorOp struct {
 }
 
 // vectors plays all vectors in one store, each on its own keys; a run of few operations plays every
-// second to tenth. It parses only those that it plays: parsing costs more time than playing on a fast
-// store.
+// second to tenth. It parses only those that it plays: parsing costs more time than playing on a
+// fast store.
 func (s *suite) vectors(t *testing.T) {
 	st, clock := s.at(t)
 	step := 1

@@ -5,9 +5,9 @@
 //
 // If BRIM_TEST_POSTGRES holds a URL, the tests use the server at that URL. Otherwise cmd starts a
 // server and stops it at the end. Each -c is a line of configuration for that server, "-c
-// fsync=off" for instance. If the command fails, and its output speaks of time that ran out, cmd prints
-// the waits that the server's log tells of: for locks, slow statements and the disk. On an interrupt,
-// cmd interrupts the command and cleans up.
+// fsync=off" for instance. If the command fails, and its output speaks of time that ran out, cmd
+// prints the waits that the server's log tells of: for locks, slow statements and the disk. On an
+// interrupt, cmd interrupts the command and cleans up.
 package main
 
 import (

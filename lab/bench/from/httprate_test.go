@@ -30,8 +30,8 @@ func oursOnRouter(r chi.Router, limiter *brim.Limiter) error {
 	return nil
 }
 
-// onRouter returns a function that sends a request of one client, and returns whether it was served,
-// and else the Retry-After.
+// onRouter returns a function that sends a request of one client, and returns whether it was
+// served, and else the Retry-After.
 func onRouter(t *testing.T, use func(chi.Router) error) func() (served bool, after string) {
 	t.Helper()
 	r := chi.NewRouter()
@@ -46,7 +46,8 @@ func onRouter(t *testing.T, use func(chi.Router) error) func() (served bool, aft
 	}
 }
 
-// TestHttprate sends the same requests through both: a burst, and then one a second for two minutes.
+// TestHttprate sends the same requests through both: a burst, and then one a second for two
+// minutes.
 func TestHttprate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := memory.New(nil)

@@ -67,8 +67,8 @@ func fromPecorino(ctx context.Context, pool *pgxpool.Pool, limiter *brim.Limiter
 	return err
 }
 
-// open returns a limiter over PostgreSQL, and a pool whose connections begin in its schema, which ddl
-// has filled.
+// open returns a limiter over PostgreSQL, and a pool whose connections begin in its schema, which
+// ddl has filled.
 func open(t *testing.T, ddl string) (*pgxpool.Pool, *brim.Limiter) {
 	t.Helper()
 	pool, s := pgstore.New(t, postgres.Options{})

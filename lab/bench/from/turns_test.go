@@ -114,8 +114,9 @@ func TestUber(t *testing.T) {
 	}
 }
 
-// TestFailsafe reserves permits of a smooth limiter beside a Shaper. Its permits are those of intervals
-// that begin with the limiter, so two may be closer than an interval. A Shaper's are an interval apart.
+// TestFailsafe reserves permits of a smooth limiter beside a Shaper. Its permits are those of
+// intervals that begin with the limiter, so two may be closer than an interval. A Shaper's are an
+// interval apart.
 func TestFailsafe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const perSecond, interval = 10, 100 * time.Millisecond

@@ -30,9 +30,9 @@ func (p pipes) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// Serve does nothing in a parent. In a child it has the parent call the methods of the work that the
-// parent has named, closes the work when the parent has ended the calls, and ends the process. A
-// program, or a test binary, calls it first of all.
+// Serve does nothing in a parent. In a child it has the parent call the methods of the work that
+// the parent has named, closes the work when the parent has ended the calls, and ends the process.
+// A program, or a test binary, calls it first of all.
 func Serve(works map[string]io.Closer) {
 	name := os.Getenv(variable)
 	if name == "" {
@@ -88,8 +88,8 @@ func Start(work string, setting any) (*Process, error) {
 	return p, nil
 }
 
-// Call calls a method of the work. Any number of goroutines may call it at once. An error that is no
-// [rpc.ServerError] tells that the process has ended without an answer.
+// Call calls a method of the work. Any number of goroutines may call it at once. An error that is
+// no [rpc.ServerError] tells that the process has ended without an answer.
 func (p *Process) Call(method string, in, out any) error {
 	return p.client.Call(p.work+"."+method, in, out)
 }

@@ -159,8 +159,8 @@ func TestSectors(t *testing.T) {
 	}
 }
 
-// TestPartOfSector: a sync after one that failed writes the whole of a sector that was written again
-// in part.
+// TestPartOfSector: a sync after one that failed writes the whole of a sector that was written
+// again in part.
 func TestPartOfSector(t *testing.T) {
 	part := func(offset int64, letters string) Event {
 		return Event{Kind: Write, Offset: offset, Data: []byte(letters)}

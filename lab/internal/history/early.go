@@ -17,7 +17,8 @@ func (d Defect) Install() {
 	}
 }
 
-// lateFS is a file system that keeps the bytes that are written to a journal in memory until a sync.
+// lateFS is a file system that keeps the bytes that are written to a journal in memory until a
+// sync.
 type lateFS struct{ vfs.OS }
 
 func (l lateFS) OpenFile(name string, flag int, perm fs.FileMode) (vfs.File, error) {

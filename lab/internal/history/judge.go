@@ -18,8 +18,8 @@ type Judge struct {
 }
 
 // NewJudge returns a judge of the history of a request. The history begins with a file that has one
-// of the given contents, or with an empty store if there are none. A power cut may take back the calls
-// of a [Lazy] store after its last sync.
+// of the given contents, or with an empty store if there are none. A power cut may take back the
+// calls of a [Lazy] store after its last sync.
 func NewJudge(req Request, start ...Model) *Judge {
 	if len(start) == 0 {
 		start = make([]Model, 1)

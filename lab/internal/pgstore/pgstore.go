@@ -11,8 +11,8 @@ import (
 	"github.com/brimgo/brim/postgres"
 )
 
-// New returns a store in a schema of its own, and a pool whose connections begin in that schema. Both
-// are closed at the end of t.
+// New returns a store in a schema of its own, and a pool whose connections begin in that schema.
+// Both are closed at the end of t.
 func New(t testing.TB, o postgres.Options) (*pgxpool.Pool, *postgres.Store) {
 	t.Helper()
 	o.Schema = pgtest.Schema(t)

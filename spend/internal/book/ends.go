@@ -49,8 +49,8 @@ func (s *Ends) Write(e *Encoder, n int, at func(i int) End) {
 	s.lists++
 }
 
-// Encode writes the ends of all lists. Their times are differences to the one before. The lists must
-// not be used any more.
+// Encode writes the ends of all lists. Their times are differences to the one before. The lists
+// must not be used any more.
 func (s *Ends) Encode(e *Encoder, now int64) {
 	if s.ends == nil {
 		return

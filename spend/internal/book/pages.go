@@ -64,9 +64,9 @@ func (p Pages) Get(account string, after ledger.Place, upto int64, limit int) (l
 }
 
 // Listing gathers a page of an account's entries from two lists: all entries in the order of their
-// numbers, and the corrections in the order of their places. Both begin after one place and end at one
-// date. Entries that correct are in the first list, too, so that whoever reads it looks at no more
-// entries than it returns.
+// numbers, and the corrections in the order of their places. Both begin after one place and end at
+// one date. Entries that correct are in the first list, too, so that whoever reads it looks at no
+// more entries than it returns.
 type Listing struct {
 	list    []ledger.Entry
 	through ledger.Place // up to which both lists have all entries
@@ -75,8 +75,8 @@ type Listing struct {
 	last    [2]ledger.Place
 }
 
-// NewListing returns a Listing of the entries up to a date. Each list has at most that many entries. The
-// last of a full one only tells where it goes on.
+// NewListing returns a Listing of the entries up to a date. Each list has at most that many
+// entries. The last of a full one only tells where it goes on.
 func NewListing(upto int64, most int) *Listing {
 	return &Listing{through: ledger.EndOf(upto), most: most}
 }

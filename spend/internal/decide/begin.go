@@ -339,8 +339,8 @@ func (c *counted) serves(a *account) bool {
 		slices.ContainsFunc(a.tallies, func(u *figures.Tally) bool { return c.of(u) != nil })
 }
 
-// mostWarm is the number of accounts whose entries are counted before rules are in force: those with
-// the most entries. Decisions of the process meanwhile keep counts, too.
+// mostWarm is the number of accounts whose entries are counted before rules are in force: those
+// with the most entries. Decisions of the process meanwhile keep counts, too.
 const mostWarm = mostCounts / 2
 
 // warm counts entries for the rules that are new to accounts, before they are in force, and returns

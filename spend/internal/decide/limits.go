@@ -139,7 +139,8 @@ func (own ownLimits) of(r *figures.Rule, now int64) figures.Amounts {
 	return figures.Amounts{Now: min(l.raised, r.Most()), Until: l.until, Then: usual}
 }
 
-// set changes the limits of a rule at a time. A limit that has ended by then takes the place of none.
+// set changes the limits of a rule at a time. A limit that has ended by then takes the place of
+// none.
 func (own *ownLimits) set(l *Limit, now int64) {
 	if !l.Until.IsZero() && ending(l.Until.UnixMicro()) <= now {
 		return

@@ -8,8 +8,8 @@ import (
 	"github.com/brimgo/brim/store"
 )
 
-// Algorithm is a way to limit requests. A [Limit] of capacity C that drains in the time W stands for
-// C units per window of length W, for algorithms with a window. The zero value is LeakyBucket,
+// Algorithm is a way to limit requests. A [Limit] of capacity C that drains in the time W stands
+// for C units per window of length W, for algorithms with a window. The zero value is LeakyBucket,
 // whose decisions are brim's own. The others are baselines to compare it with.
 type Algorithm string
 

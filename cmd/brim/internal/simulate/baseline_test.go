@@ -30,7 +30,8 @@ func decided(t testing.TB, arrivals []simulate.Arrival, l simulate.Limit, a simu
 	return events, x, rep.Outcomes[0]
 }
 
-// randomArrivals returns arrivals at multiples of an eighth of a second, at which no leak is rounded.
+// randomArrivals returns arrivals at multiples of an eighth of a second, at which no leak is
+// rounded.
 func randomArrivals(seed uint64) []simulate.Arrival {
 	r := rand.New(rand.NewPCG(seed, 9))
 	var all []simulate.Arrival
@@ -65,8 +66,8 @@ func TestBaselines(t *testing.T) {
 				t.Errorf("seed %d: %v in a window by a %v; want at most twice the capacity %v", seed, x.Most, a, limit.Capacity)
 			}
 		}
-		// A token bucket is a leaky bucket seen from above: its tokens are the room. The theoretical
-		// arrival time of GCRA is the time at which the leaky bucket is empty.
+		// A token bucket is a leaky bucket seen from above: its tokens are the room. The
+		// theoretical arrival time of GCRA is the time at which the leaky bucket is empty.
 		for _, a := range []simulate.Algorithm{simulate.TokenBucket, simulate.GCRA} {
 			if !slices.Equal(all[a], bare(all[simulate.LeakyBucket])) {
 				t.Errorf("seed %d: %v and a leaky bucket decide differently", seed, a)

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// MaxWaiting is the number of arrivals of a log that wait for earlier ones at most, which bounds the
-// memory: a million take 300 MB with short keys. Of more, the earliest wait no longer.
+// MaxWaiting is the number of arrivals of a log that wait for earlier ones at most, which bounds
+// the memory: a million take 300 MB with short keys. Of more, the earliest wait no longer.
 const MaxWaiting = 1_000_000
 
 // order sorts arrivals by their time within a window, and counts those that are out of order.

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// TestOrderIsBounded has more arrivals than may wait, of one instant and of many, in order but for one
-// that comes late. The order gives back the earliest early, each once, and counts the late one.
+// TestOrderIsBounded has more arrivals than may wait, of one instant and of many, in order but for
+// one that comes late. The order gives back the earliest early, each once, and counts the late one.
 func TestOrderIsBounded(t *testing.T) {
 	const most, lines = 100, 1000
 	for _, c := range []struct {

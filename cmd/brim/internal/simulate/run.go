@@ -36,8 +36,8 @@ const DefaultMaxKeys = 10_000_000
 // Options describe a run. Limits is required.
 type Options struct {
 	// Limits decide every arrival, each with buckets of its own. There must be at least one, and
-	// exactly one with Store or with a [Reactive] source. A limit with an Algorithm must leak. Store
-	// decides neither by an Algorithm nor by a Use.
+	// exactly one with Store or with a [Reactive] source. A limit with an Algorithm must leak.
+	// Store decides neither by an Algorithm nor by a Use.
 	Limits []Limit
 	// Store keeps the buckets. Without Store, Run keeps them in memory.
 	Store *Store
