@@ -39,27 +39,41 @@ func parts() ([]part, error) {
 			run: "^TestCut$/^" + strings.ReplaceAll(setting, "/", "$/^") + "$",
 		})
 	}
-	targets, err := fuzzTargets()
-	// The soak takes its subjects in turn, by the seed.
-	soak := part{name: "soak", unit: "subjects, 20 minutes each", want: 11, slice: 1, pkg: "./soak", run: "^TestFullLoad$", env: []string{"SOAK=20m"}}
-	return append(append(list, targets...), soak), err
+	targets, err := matches(`^func Fuzz\w+`, "*_test.go")
+	if err != nil {
+		return nil, err
+	}
+	for _, m := range targets {
+		dir, target := path.Dir(m.file), strings.TrimPrefix(m.text, "func ")
+		list = append(list, part{
+			name: "fuzz: " + dir + "." + target, unit: "minutes of each target", want: 3, slice: 1,
+			dir: dir, pkg: ".", run: "^" + target + "$", fuzz: true,
+		})
+	}
+	subjects, err := matches(`^\s\{"[a-z-]+`, "lab/soak/soak_test.go")
+	for _, m := range subjects {
+		_, subject, _ := strings.Cut(m.text, `"`)
+		list = append(list, part{
+			name: "soak: " + subject, unit: "minutes of each subject", want: 20, slice: 20, pkg: "./soak",
+			run: "^TestFullLoad$", env: []string{"SOAK=20m", "SOAK_OF=" + subject},
+		})
+	}
+	return list, err
 }
 
-// fuzzTargets returns a part for each fuzz target of the repository.
-func fuzzTargets() ([]part, error) {
-	cmd := exec.Command("git", "grep", "-oE", `^func Fuzz\w+`, "--", "*_test.go")
+// match is the text that a pattern matches in a file of the repository.
+type match struct{ file, text string }
+
+func matches(pattern, files string) (list []match, err error) {
+	cmd := exec.Command("git", "grep", "-oE", pattern, "--", files)
 	cmd.Dir = root
 	out, err := cmd.Output()
 	if err != nil {
-		return nil, fmt.Errorf("git grep for the fuzz targets: %w", err)
+		return nil, fmt.Errorf("git grep %s: %w", pattern, err)
 	}
-	var list []part
 	for line := range strings.Lines(string(out)) {
-		file, target, _ := strings.Cut(strings.TrimSpace(line), ":func ")
-		list = append(list, part{
-			name: "fuzz: " + path.Dir(file) + "." + target, unit: "minutes of each target", want: 3, slice: 1,
-			dir: path.Dir(file), pkg: ".", run: "^" + target + "$", fuzz: true,
-		})
+		file, text, _ := strings.Cut(strings.TrimSuffix(line, "\n"), ":")
+		list = append(list, match{file, text})
 	}
 	return list, nil
 }

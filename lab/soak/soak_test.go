@@ -78,14 +78,16 @@ type named struct {
 var subjects = []named{
 	{"memory", inMemory, "an empty bucket leaves nothing behind"},
 	{"bolt", inFile, "the file uses the pages of pruned buckets again"},
-	{"bolt with SyncEvery", lazily, "the file uses the pages of pruned buckets again, and each sync ends"},
+	{"bolt-syncevery", lazily, "the file uses the pages of pruned buckets again, and each sync ends"},
+	{"sqlite", inSQLite, "the file uses the pages of pruned buckets again, and the log begins again"},
 	{"postgres", inPostgres, "a vacuumed table puts new rows where the pruned rows were"},
 	{"redis", inRedis, "the server's memory takes new buckets where the pruned ones were"},
 	{"lease", leased, "allotments end"},
 	{"refusals", refusing, "refusals of a bounded number of buckets are remembered"},
 	{"wrapped", wrapped, "wrappers remember a bounded number of buckets, and allotments end"},
-	{"spend over bolt", spendInFile, "entries and IDs that no window needs are pruned"},
-	{"spend over postgres", spendInPostgres, "entries and IDs that no window needs are pruned"},
+	{"spend-bolt", spendInFile, "entries and IDs that no window needs are pruned"},
+	{"spend-sqlite", spendInSQLite, "entries and IDs that no window needs are pruned"},
+	{"spend-postgres", spendInPostgres, "entries and IDs that no window needs are pruned"},
 	{"httplimit", served, "a request leaves nothing behind but a bucket, which is pruned"},
 }
 

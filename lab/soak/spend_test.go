@@ -14,6 +14,8 @@ import (
 	"github.com/brimgo/brim/spend/boltledger"
 	"github.com/brimgo/brim/spend/ledger"
 	"github.com/brimgo/brim/spend/pgledger"
+	"github.com/brimgo/brim/spend/sqliteledger"
+	"github.com/brimgo/brim/sqlite"
 )
 
 // Prune needs no entry and no ID after keepIDs, so a run of a minute reaches its full size.
@@ -193,6 +195,16 @@ func (s *spending) close() error { return errors.Join(s.ledger.Close(), s.subjec
 func spendInFile(t *testing.T, w *work) *subject {
 	s := inFile(t, w)
 	l, err := boltledger.New(s.store.(*bolt.Store), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.duty, s.recent = newSpending(t, w, l), true
+	return s
+}
+
+func spendInSQLite(t *testing.T, w *work) *subject {
+	s := inSQLite(t, w)
+	l, err := sqliteledger.New(t.Context(), s.store.(*sqlite.Store), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

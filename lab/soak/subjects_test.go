@@ -2,6 +2,7 @@ package soak
 
 import (
 	"context"
+	"database/sql"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
+	_ "modernc.org/sqlite"
 
 	"github.com/brimgo/brim/bolt"
 	"github.com/brimgo/brim/internal/redistest"
@@ -17,6 +19,7 @@ import (
 	"github.com/brimgo/brim/memory"
 	"github.com/brimgo/brim/postgres"
 	"github.com/brimgo/brim/redisstore"
+	"github.com/brimgo/brim/sqlite"
 	"github.com/brimgo/brim/store"
 )
 
@@ -123,6 +126,28 @@ func sizeOf(path string) func(testing.TB) int64 {
 			t.Fatal(err)
 		}
 		return info.Size()
+	}
+}
+
+// inSQLite opens a database as docs/sqlite.md has it. Its size is that of the log, too, which
+// SQLite writes again from its beginning after a checkpoint.
+func inSQLite(t *testing.T, _ *work) *subject {
+	path := filepath.Join(t.TempDir(), "app.db")
+	db, err := sql.Open("sqlite", "file:"+path+"?_pragma=journal_mode(WAL)&_pragma=busy_timeout(5000)&_pragma=synchronous(FULL)")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	s, err := sqlite.New(t.Context(), db, &sqlite.Options{MaxSkew: maxSkew})
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, log := sizeOf(path), sizeOf(path+"-wal")
+	return &subject{
+		store:       s,
+		step:        fileStep,
+		connections: func() int { return db.Stats().OpenConnections },
+		disk:        func(t testing.TB) int64 { return file(t) + log(t) },
 	}
 }
 
