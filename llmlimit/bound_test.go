@@ -36,7 +36,9 @@ func TestPrice(t *testing.T) {
 		want string // "" is an error
 	}{
 		{"each kind has its price", listPrice, Usage{Input: 1e6, CacheRead: 1e6, CacheWrite: 1e6, CacheWriteLong: 1e6, Output: 1e6, Searches: 1000}, "38.05000000 USD"},
-		{"no kind of input is free because nobody named its price", Price{Input: usd("3")}, Usage{CacheRead: 1e6, CacheWrite: 1e6, CacheWriteLong: 1e6}, "9.00000000 USD"},
+		{"no kind is free because nobody named its price", Price{Input: usd("3")}, Usage{CacheRead: 1e6, CacheWrite: 1e6, CacheWriteLong: 1e6, Output: 1e6}, "12.00000000 USD"},
+		{"nor are searches", Price{Input: usd("3")}, Usage{Input: 1e6, Searches: 1}, ""},
+		{"a kind is free if its price says so", Price{Input: usd("3"), Output: usd("0")}, Usage{Input: 1e6, Output: 1e6}, "3.00000000 USD"},
 		{"parts are added before they are rounded", Price{Input: usd("0.0025"), Output: usd("0.0025")}, Usage{Input: 1, Output: 3}, "0.00000001 USD"},
 		{"a sum is rounded up once", Price{Input: usd("0.0025"), Output: usd("0.0025")}, Usage{Input: 1, Output: 4}, "0.00000002 USD"},
 		{"nothing costs nothing", listPrice, Usage{}, "0.00000000 USD"},

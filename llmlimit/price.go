@@ -11,8 +11,9 @@ import (
 
 // Price is the price of a million tokens of each kind, and of a thousand searches. Costs are in the
 // unit of Input, so give it in the unit of the budget, such as USD:8: the cost of a call is exact,
-// and is rounded up once, to that unit. A zero CacheRead, CacheWrite or CacheWriteLong means the
-// price of Input.
+// and is rounded up once, to that unit. A zero CacheRead, CacheWrite, CacheWriteLong or Output
+// means the price of Input; 0 with a currency is no zero, but free. Without Searches, a call that
+// searched is charged the hold.
 type Price struct {
 	Input, CacheRead, CacheWrite, CacheWriteLong, Output spend.Money
 	Searches                                             spend.Money
@@ -45,7 +46,10 @@ type Model struct {
 	Extra spend.Money
 }
 
-var errRange = fmt.Errorf("%w: the cost is out of range", spend.ErrAmount)
+var (
+	errRange    = fmt.Errorf("%w: the cost is out of range", spend.ErrAmount)
+	errSearches = fmt.Errorf("%w: the model has no price of searches", spend.ErrAmount)
+)
 
 // cost returns the price of u, rounded up to a minor unit.
 func (p *Price) cost(u *Usage) (spend.Money, error) {
@@ -53,20 +57,23 @@ func (p *Price) cost(u *Usage) (spend.Money, error) {
 	if !u.valid() {
 		return spend.Money{}, errRange
 	}
+	if u.Searches > 0 && p.Searches == (spend.Money{}) {
+		return spend.Money{}, errSearches
+	}
 	var hi, lo uint64 // six products of 2^40 tokens, or 2^50 searches, fit
 	for _, part := range []struct {
-		n               int64
-		price, standard spend.Money
+		n     int64
+		price spend.Money
 	}{
-		{u.Input, p.Input, p.Input},
-		{u.CacheRead, p.CacheRead, p.Input},
-		{u.CacheWrite, p.CacheWrite, p.Input},
-		{u.CacheWriteLong, p.CacheWriteLong, p.Input},
-		{u.Output, p.Output, spend.Money{Currency: unit}},
-		{u.Searches * 1000, p.Searches, spend.Money{Currency: unit}},
+		{u.Input, p.Input},
+		{u.CacheRead, p.CacheRead},
+		{u.CacheWrite, p.CacheWrite},
+		{u.CacheWriteLong, p.CacheWriteLong},
+		{u.Output, p.Output},
+		{u.Searches * 1000, p.Searches},
 	} {
 		if part.price == (spend.Money{}) {
-			part.price = part.standard
+			part.price = p.Input
 		}
 		price, err := part.price.In(unit)
 		switch {

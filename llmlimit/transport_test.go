@@ -89,7 +89,7 @@ func (w *world) transport(o Options) *Transport {
 		w.done = append(w.done, c)
 	}
 	return New(w.budgets, func(name string) (Model, bool) {
-		return Model{Price: plainPrice, Window: 100_000, MaxOutput: 1000}, name != "stranger"
+		return Model{Price: plainPrice, Window: 100_000, MaxOutput: 1000, Extra: usd("0.00001")}, name != "stranger"
 	}, &o)
 }
 
@@ -154,13 +154,14 @@ func cutOffStatus(status int, kind, body string) http.HandlerFunc {
 }
 
 const (
-	jsonType = "application/json"
-	chatPath = "/v1/chat/completions"
-	askChat  = `{"model":"m","max_tokens":100}`
-	askAll   = `{"model":"m","max_tokens":100,"stream":true,"stream_options":{"include_usage":true}}`
-	heldChat = int64(len(askChat) + 100)
-	okChat   = `{"object":"chat.completion","choices":[{}],"usage":{"prompt_tokens":20,"completion_tokens":30,"total_tokens":50}}`
-	refusing = `{"error":{"message":"m","type":"server_error"}}`
+	jsonType  = "application/json"
+	chatPath  = "/v1/chat/completions"
+	askChat   = `{"model":"m","max_tokens":100}`
+	askSearch = `{"model":"m","max_tokens":100,"tools":[{"type":"web_search_20260209","name":"web_search"}]}`
+	askAll    = `{"model":"m","max_tokens":100,"stream":true,"stream_options":{"include_usage":true}}`
+	heldChat  = int64(len(askChat) + 100)
+	okChat    = `{"object":"chat.completion","choices":[{}],"usage":{"prompt_tokens":20,"completion_tokens":30,"total_tokens":50}}`
+	refusing  = `{"error":{"message":"m","type":"server_error"}}`
 )
 
 // TestCharges compares the charge of a call with its bill, for each way in which it can end.
@@ -178,6 +179,11 @@ func TestCharges(t *testing.T) {
 		{why: "more than was held is charged, too", answer: say(200, jsonType, strings.ReplaceAll(okChat, "30", "3000")), want: 3020},
 		{why: "a stream", body: askAll, answer: say(200, sse, events(chatChunk, chatUsage, "[DONE]")), want: 50},
 		{why: "a stream of Anthropic", path: "/v1/messages", body: askChat, answer: say(200, sse, events(claudeHead, claudeText, claudeTail, claudeStop)), want: 160},
+		{
+			why: "searches whose price nobody has told are held", path: "/v1/messages", body: askSearch,
+			answer: say(200, jsonType, `{"type":"message","stop_reason":"end_turn","usage":{"input_tokens":5,"output_tokens":9,"server_tool_use":{"web_search_requests":2}}}`),
+			want:   int64(len(askSearch) + 100 + 2048 + 1000), above: true,
+		},
 		{why: "a stream of Responses with a price of its own is held", path: "/v1/responses", body: `{"model":"m","max_output_tokens":100}`, answer: say(200, sse, events(`response.completed {"type":"response.completed","response":`+respUsage+`}`)), want: 137, above: true},
 		{why: "a stream of Gemini", path: "/v1beta/models/m:streamGenerateContent?alt=sse", body: `{"generationConfig":{"maxOutputTokens":100}}`, answer: say(200, sse, events(geminiPart, geminiLast)), want: 22},
 		{why: "an answer without a usage", answer: say(200, jsonType, `{"object":"chat.completion"}`), want: heldChat, above: true},
