@@ -34,7 +34,7 @@ test: ## every test that needs no Docker, with the race detector and coverage; s
 	@dir=$$(.ci/scratch); trap 'rm -rf "$$dir"' EXIT; set -x; TMPDIR=$$dir $(PGTEST) .ci/test $(TESTFLAGS)
 
 lint: ## format, vet, staticcheck and more, by golangci-lint in the version of internal/tools
-	@echo "the first run builds golangci-lint, which takes three minutes; go keeps it in its build cache"
+	@echo "the first run builds golangci-lint, which takes five minutes; go keeps it in its build cache"
 	for module in $(MODULES); do (cd $$module && $(TOOL) golangci-lint run --allow-parallel-runners ./...); done
 	cd sqlite/drivers && $(TOOL) golangci-lint run --allow-parallel-runners ./... # over one driver; mattn's needs minutes of cgo
 

@@ -2,7 +2,7 @@
 //
 // A bucket holds Capacity units and leaks LeakRate units per second. [Limiter.TryFillup] puts a
 // cost into the bucket if the cost fits wholly. The step is atomic, whether the bucket is kept in
-// PostgreSQL, in Redis, in a bbolt file or in memory. Most programs need only that method:
+// PostgreSQL, Redis, SQLite, a bbolt file or memory. Most programs need only that method:
 //
 //	db, err := bolt.Open("limits.db", nil) // or postgres.New, redisstore.New, memory.New
 //	...

@@ -173,6 +173,6 @@ func ExampleShaper_CheckTimeout() {
 	fmt.Println(turns.CheckTimeout(brim.Smooth(5, 10*time.Second), 2*time.Second))
 	fmt.Println(turns.CheckTimeout(brim.Smooth(5, time.Second), 2*time.Second))
 	// Output:
-	// brim: invalid limit: the queue is up to 10s long and its callers give up after 2s; use a
-	// capacity of at most 10, or a MaxWait of at most the timeout <nil>
+	// brim: invalid limit: the queue is up to 10s long and its callers give up after 2s; use a capacity of at most 10, or a MaxWait of at most the timeout
+	// <nil>
 }

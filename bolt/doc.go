@@ -74,8 +74,9 @@
 // sync takes 200 µs. Hundreds of callers, who share each sync anyway, gain little.
 //
 // One process has the file open at a time. Another process waits for [Options.LockTimeout], and
-// is then refused. Processes that must share buckets share them through package postgres or
-// redisstore. A file on a network file system is as safe as the locks and syncs of that system.
+// is then refused. Processes that must share buckets share them through package sqlite,
+// postgres or redisstore. A file on a network file system is as safe as the locks and syncs of that
+// system.
 //
 // If references between pages are damaged while the file is open, bbolt can loop for ever. No
 // program survives that; the next Open refuses the file.

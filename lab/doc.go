@@ -5,7 +5,7 @@
 //
 //   - crash cuts the power of bolt stores and ledgers at every moment, has calls of their file
 //     system fail, fills their disk, and kills their processes,
-//   - sched runs the goroutines of combine, local, queue and the Shaper in
+//   - sched runs the goroutines of combine, local, the Shaper and the syncs of a bolt file in
 //     random orders,
 //   - lin checks histories of concurrent calls on every backend, under faults of its
 //     server, its connections, its clients and its clock,

@@ -5,8 +5,8 @@
 // buckets in use. [Options.PruneEvery] removes them at an interval as well, and
 // [Options.MaxBuckets] bounds the number of buckets.
 //
-// Use package bolt if the buckets must survive a restart, and package postgres or redisstore if
-// several processes share them.
+// Use package bolt if the buckets must survive a restart, and package sqlite, postgres or
+// redisstore if several processes share them.
 package memory
 
 import (

@@ -301,7 +301,7 @@ func (b *Budgets) ForBudget(ctx context.Context, name string) (_ *Budgets, err e
 }
 
 // With returns Budgets with the same rules over l. Pass the ledger of a
-// transaction of your own, which the With methods of pgledger and boltledger
+// transaction of your own, which the With methods of pgledger, sqliteledger and boltledger
 // return: a spend then commits or rolls back together with your rows.
 func (b *Budgets) With(l ledger.Ledger) *Budgets {
 	other := *b

@@ -354,8 +354,7 @@ func ExampleMoney_In() {
 	fmt.Println(err)
 	// Output:
 	// 0.00479745 USD of 25.00000000 USD
-	// spend: invalid amount: 0.00479745 USD is finer than the unit of USD, which has 2 decimal
-	// places
+	// spend: invalid amount: 0.00479745 USD is finer than the unit of USD, which has 2 decimal places
 }
 
 func ExampleBudgets_Credit() {

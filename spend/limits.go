@@ -246,9 +246,10 @@ type PlanRequest struct {
 // SetPlan gives an account the rules of a plan. They judge its spends from this decision on, in
 // every process. No used amount is reset: a rule that both plans have, of one name and with the
 // same window and filter, goes on with its figures, also if the amount differs. A rule that is new
-// to the account begins as [Budget] tells. A [Lifetime], [Leaky] or [Calendar] rule that the new
-// plan lacks goes on counting, but no credits, in case the account comes back; any other one counts
-// the entries anew then. The account's own limits stay, each for the rule of its name.
+// to the account begins as [Budget] tells. A [Lifetime], [Leaky], [Calendar] or [CountPer] rule
+// that the new plan lacks goes on counting, but no credits, in case the account comes back; any
+// other one counts the entries anew then. The account's own limits stay, each for the rule of its
+// name.
 //
 // A plan that the budget lacks is [ErrBudget]. The ledger keeps an entry of kind plan, whose Tags
 // have the plan. Retries and other errors are those of [Budgets.Charge].

@@ -45,7 +45,8 @@ func (s *Severity) UnmarshalText(text []byte) error {
 	return errors.New("a severity is unchecked, warning or broken")
 }
 
-// Finding is one result of the function Check of a backend. It contains no key and no password.
+// Finding is one result of the function Check of a backend. It contains no password, and no key but
+// that of an account whose time is ahead.
 type Finding struct {
 	// Severity is the weight of the finding.
 	Severity Severity `json:"severity"`
