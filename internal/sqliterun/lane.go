@@ -8,8 +8,10 @@ import (
 )
 
 // Combiner returns the combiner of the requests that may write. decide decides a batch in a
-// transaction, and commits it; its error is that of every request. While the lane waits for the
-// write lock, callers wait in the queue, where the end of their contexts still takes them back.
+// transaction, and commits it if anything has changed; its error is that of every request. The
+// transaction ends before the callers have their answers, so that nobody who has one meets its
+// lock. While the lane waits for the write lock, callers wait in the queue, where the end of their
+// contexts still takes them back.
 //
 // If a damaged page fails a batch, each request is decided by itself, so that only those fail that
 // need the page.
@@ -25,14 +27,12 @@ func Combiner[Q, A any](r *Runner, decide func(tx *Tx, batch []*combine.Request[
 	}
 	flush := func(_ int, batch []*combine.Request[Q, A]) {
 		err := decide(tx, batch)
+		tx.End()
+		tx = nil
 		if err == nil {
 			return
 		}
 		split := len(batch) > 1 && errors.Is(err, store.ErrCorrupt)
-		if split {
-			tx.End()
-			tx = nil
-		}
 		var none A
 		for _, request := range batch {
 			request.Out, request.Err = none, nil

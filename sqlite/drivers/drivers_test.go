@@ -108,6 +108,7 @@ func TestDriver(t *testing.T) {
 		{"an interrupted statement", interrupted},
 		{"a pool of one", poolOfOne},
 		{"waits", waits},
+		{"answered", answered},
 		{"a snapshot", snapshot},
 		{"check", checks},
 		{"a first open", firstOpen},

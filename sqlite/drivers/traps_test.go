@@ -198,6 +198,36 @@ func waits(t *testing.T, d Driver) {
 	}
 }
 
+// answered has a connection that waits for no lock write as soon as a refusal is answered, which
+// commits nothing.
+func answered(t *testing.T, d Driver) {
+	path := filepath.Join(t.TempDir(), "app.db")
+	other, err := harness{Driver: d}.database(t, path).Conn(t.Context())
+	must(t, err)
+	_, err = other.ExecContext(t.Context(), "PRAGMA busy_timeout = 0")
+	must(t, err)
+	locked := errors.New("no flush")
+	db, err := d.open(path, "5000", "OFF")
+	must(t, err)
+	s, err := sqlite.New(t.Context(), db, &sqlite.Options{Relaxed: true, PruneEvery: -1, Trace: store.Trace{
+		Flush: func(store.Flush) {
+			if _, locked = other.ExecContext(t.Context(), "BEGIN IMMEDIATE"); locked == nil {
+				_, locked = other.ExecContext(t.Context(), "ROLLBACK")
+			}
+		},
+	}})
+	must(t, err)
+	op := fill("a")
+	op.Amount = 2 * op.Bucket.Capacity
+	if st, err := s.Fill(t.Context(), op); err != nil || st.Accepted {
+		t.Errorf("%+v, %v; want a refusal", st, err)
+	}
+	must(t, errors.Join(s.Close(), db.Close(), other.Close()))
+	if locked != nil {
+		t.Errorf("a writer after the answer: %v", locked)
+	}
+}
+
 // snapshot has a transaction read, and another connection write. The transaction cannot write any
 // more, and is told so at once. A driver that begins by BEGIN IMMEDIATE makes the other one wait
 // instead.
