@@ -39,6 +39,9 @@ func (q *request) bound(m *Model) (b bound, err error) {
 	if err != nil {
 		return b, err
 	}
+	if name := join(b.tier, "long"); m.Long > 0 && in > m.Long && m.Tiers[name] == (Price{}) {
+		return b, fmt.Errorf("the model has no price for %.40q, and the input may be that long", name)
+	}
 	if b.cost, err = m.bound(in, b.output); err != nil {
 		return b, &priceError{err}
 	}
@@ -49,6 +52,9 @@ func (q *request) bound(m *Model) (b bound, err error) {
 		return b, fmt.Errorf("nobody knows the most that %s can cost with this model", s.extra)
 	}
 	extra, err := m.Extra.In(b.cost.Currency)
+	if err == nil && extra.Minor < 0 {
+		err = fmt.Errorf("Extra: %w: %v; it must not be negative", spend.ErrAmount, extra)
+	}
 	if err == nil {
 		b.cost, err = b.cost.Add(extra)
 	}
@@ -165,7 +171,7 @@ func (q *request) mostInput(m *Model, s *shape) (int64, error) {
 	in := q.size - s.data
 	if s.tools {
 		hidden := m.Hidden
-		if hidden == 0 {
+		if hidden <= 0 {
 			hidden = defaultHidden
 		}
 		in += hidden
@@ -215,7 +221,8 @@ func (q *request) shape() *shape {
 		case "prompt":
 			_, stored := v.(map[string]any)
 			s.other = s.other || stored
-		case "web_search_options", "mcp_servers", "fallbacks", "models", "context_management", "container", "audio", "image":
+		case "web_search_options", "mcp_servers", "fallbacks", "models", "context_management", "container", "audio", "image",
+			"search_parameters", "plugins": // of xAI and OpenRouter
 			s.more(name)
 		case "modalities":
 			s.modes(v)

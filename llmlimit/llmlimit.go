@@ -34,13 +34,16 @@
 // The most that a call can cost is the sum of the most input and the most output, at the dearest
 // price of the model. A token of text has at least a byte. Requests are refused if nobody can tell
 // their highest cost: a model without prices, tools that the provider runs, a background answer,
-// and every path that is no call of the four dialects, such as batches and realtime sessions.
+// and every path that is no call of the four dialects, such as batches and realtime sessions. A
+// field that this package does not know is taken to cost nothing beside tokens: refuse it before
+// the Transport if the provider bills it.
 //
 // # Refusals
 //
 // A refusal is an answer in the dialect of the request, and no error: 429 with the time at which
-// the call would fit, 400 if it never will, or if it has no highest cost, 503 if the ledger is out
-// of reach. The provider has then not been called. After a 503 whose cause is an unknown outcome,
+// the call would fit, 400 if it never will, or if it has no highest cost, 403 without an account,
+// 413 above 64 MiB, 503 if the ledger is out of reach, and 500 if the prices, the budget or the
+// store are wrong. The provider has then not been called. After a 503 whose cause is an unknown outcome,
 // the Transport cancels the hold; if the ledger stays away, the hold is spent when it expires.
 //
 // # The limits of a provider
@@ -78,13 +81,14 @@ type Options struct {
 	// are free of charge always pass.
 	Unknown bool
 	// Limiter and Bucket hold calls back that the provider would refuse. Each call puts 1 into the
-	// bucket of its model, or is refused with 429. A 429 of the provider that tells a time blocks
+	// bucket of its model, or is refused with 429, or 400 if no wait helps. A 429 of the provider that tells a time blocks
 	// the bucket for that time. Take a bucket for each limit of the provider, with a capacity and a
 	// leak rate far above it to do no more than keep to its blocks; [brim.Unlimited] knows none. A
 	// nil Bucket means that nothing is held back.
 	Limiter *brim.Limiter
 	Bucket  func(model string) brim.Bucket
-	// Done gets each call after it was charged, and before its caller sees the end of the answer.
+	// Done gets each call after it was charged, and before its caller sees the end of the answer,
+	// unless the ledger takes more than five seconds for the charge.
 	// It must be safe for concurrent use.
 	Done func(Call)
 }

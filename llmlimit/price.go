@@ -28,7 +28,8 @@ type Model struct {
 	// model, since the provider may choose the tier.
 	Tiers map[string]Price
 	// Long is the number of input tokens above which a call has the modifier "long"; 0 means that
-	// the price does not change with the length.
+	// the price does not change with the length. A request whose input may be that long is refused
+	// if Tiers has no price for "long", or for "priority+long" if it asks for priority.
 	Long int64
 	// Window is the most input tokens of a call. Requests with content whose tokens nobody can
 	// count, such as a file or an earlier answer, are held at it; 0 refuses them.

@@ -187,10 +187,11 @@ func (b *bill) add(a *wireAnswer) bool {
 
 // chat reads the usage of Chat Completions, of legacy completions and of embeddings. prompt_tokens
 // includes the tokens of the cache, and completion_tokens those of reasoning and of rejected
-// predictions. Embeddings have no output, and tell none.
+// predictions. Some servers with OpenAI's interface, that of xAI among them, count the reasoning in
+// total_tokens alone. Embeddings have no output, and tell none.
 func (b *bill) chat(w *wireUsage) {
 	b.split(*w.Prompt, &w.PromptParts)
-	b.Output = value(w.Completion)
+	b.Output = w.output(*w.Prompt, w.Completion)
 	b.Odd = b.Odd || w.PromptParts.Audio > 0 || w.CompleteParts.Audio > 0
 	b.in = true
 	b.out = w.Completion != nil || w.Total != nil && *w.Total == *w.Prompt
@@ -203,9 +204,17 @@ func (b *bill) responses(w *wireUsage) {
 		parts = &wireDetails{}
 	}
 	b.split(*w.Input, parts)
-	b.Output = value(w.Output)
+	b.Output = w.output(*w.Input, w.Output)
 	b.Odd = b.Odd || parts.Audio > 0 || w.OutputParts.Audio > 0
 	b.in, b.out = true, w.Output != nil
+}
+
+// output returns the tokens of an answer, also those that the total alone tells.
+func (w *wireUsage) output(in int64, out *int64) int64 {
+	if out == nil || *out < 0 {
+		return value(out)
+	}
+	return max(*out, value(w.Total)-in)
 }
 
 // split divides the tokens of an input that includes those of the cache.

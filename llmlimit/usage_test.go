@@ -61,6 +61,7 @@ var usages = []struct {
 	{why: "an error follows the usage", kind: sse, body: events(chatUsage, `{"error":{"message":"m","type":"server_error"}}`), want: cut(chatBill)},
 	{why: "a whole chat completion", body: `{"object":"chat.completion","model":"gpt-5-2026","service_tier":"default","choices":[{"message":{"content":"x"}}],"usage":` + strings.TrimSuffix(strings.SplitN(chatUsage, `"usage":`, 2)[1], "}") + "}", want: chatBill},
 	{why: "embeddings have no output", body: `{"object":"list","data":[],"usage":{"prompt_tokens":8,"total_tokens":8}}`, want: Usage{Input: 8, Final: true}},
+	{why: "xAI counts reasoning in the total alone", body: `{"usage":{"prompt_tokens":32,"completion_tokens":9,"total_tokens":135,"completion_tokens_details":{"reasoning_tokens":94}}}`, want: Usage{Input: 32, Output: 103, Final: true}},
 	{why: "audio has a price of its own", body: `{"usage":{"prompt_tokens":8,"completion_tokens":5,"completion_tokens_details":{"audio_tokens":4}}}`, want: Usage{Input: 8, Output: 5, Final: true, Odd: true}},
 	{why: "more of the cache than of the prompt", body: `{"usage":{"prompt_tokens":8,"completion_tokens":5,"prompt_tokens_details":{"cached_tokens":9}}}`, want: Usage{CacheRead: 9, Output: 5, Final: true, Odd: true}},
 	{why: "a negative figure", body: `{"usage":{"prompt_tokens":8,"completion_tokens":-5}}`, none: true},

@@ -20,7 +20,8 @@ import (
 //
 // New asks the server, or each primary of the cluster, for its version and its eviction policy. It
 // fails if a server cannot be reached, is older than Redis 6.2, or evicts keys when its memory is
-// full; see [Options.AllowEviction]. If a server forbids the question, New logs that and goes on.
+// full; see [Options.AllowEviction]. If a server forbids the question, or has no INFO, New logs that
+// and goes on.
 // The error is [store.ErrUnavailable] if the server is out of reach, and else
 // [store.ErrMisconfigured].
 //
@@ -96,8 +97,8 @@ func (s *Store) check(ctx context.Context, c *redis.Client) error {
 	text, err := ask(ctx, s, c, redis.NewStringCmd, "info", "default").Result()
 	info := fields(text)
 	policy := info["maxmemory_policy"]
-	switch answer := redis.Error(nil); {
-	case err != nil && (!errors.As(err, &answer) || redis.IsAuthError(err)):
+	switch {
+	case err != nil && !redis.IsPermissionError(err) && !strings.Contains(err.Error(), "unknown command"):
 		return err
 	case err != nil:
 		s.o.Logger.Warn(backend+": could not ask the server its version, and whether it evicts keys", "command", "INFO",

@@ -3,6 +3,7 @@ package redisstore
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -183,5 +184,43 @@ func TestACL(t *testing.T) {
 	open(t, client, &Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	if !strings.Contains(log.String(), "command=INFO") {
 		t.Errorf("the log does not say that INFO is forbidden: %s", log.String())
+	}
+}
+
+// reply is an error that a server answers.
+type reply string
+
+func (r reply) Error() string { return string(r) }
+func (reply) RedisError()     {}
+
+// answering answers INFO by a reply.
+type answering reply
+
+func (answering) DialHook(next redis.DialHook) redis.DialHook { return next }
+func (answering) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+func (a answering) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if cmd.Name() == "info" {
+			cmd.SetErr(reply(a))
+			return reply(a)
+		}
+		return next(ctx, cmd)
+	}
+}
+
+// TestNewAsksAgain: New does not take a server that cannot answer now for one that forbids the
+// question. It may evict keys.
+func TestNewAsksAgain(t *testing.T) {
+	for _, text := range []string{
+		"LOADING Redis is loading the dataset in memory", "BUSY Redis is busy running a script.", "ERR max number of clients reached",
+	} {
+		client := redistest.NewServer(t).Client(t)
+		client.AddHook(answering(text))
+		if s, err := New(client, nil); !errors.Is(err, store.ErrUnavailable) {
+			t.Errorf("%s: %v, %v; want ErrUnavailable", text, s, err)
+		}
 	}
 }

@@ -49,7 +49,8 @@ func PerQueue(limit brim.Limit) Policy {
 type Options struct {
 	// Wait is how long a job may wait for its turn in its worker. Jobs of one bucket then have
 	// their turns in the order in which they came, across processes; see [brim.Limiter.Wait]. A job
-	// whose turn comes later is snoozed. 0 means that no job waits. A waiting job takes one of the
+	// whose turn comes later is snoozed. Under a quota of the calendar there are no turns, and a job
+	// waits for its period in no order. 0 means that no job waits. A waiting job takes one of the
 	// MaxWorkers of its queue, so give jobs that wait a queue of their own.
 	Wait time.Duration
 	// Jitter is the greatest random time that a snooze is longer than the wait, so that jobs that
@@ -73,8 +74,8 @@ var _ rivertype.WorkerMiddleware = (*Middleware)(nil)
 // may be nil. It belongs into [river.Config.Middleware], or into the Middleware method of one
 // worker.
 //
-// A job that can never fit is cancelled, and its error is a [brim.OverLimitError]. If the store
-// cannot decide, the job is not worked: the attempt fails with the store's error, and River tries
+// A job that can never fit is cancelled, and its error is a [brim.OverLimitError]. A job that would
+// fit if somebody ended a block or released units is snoozed for an hour. If the store cannot decide, the job is not worked: the attempt fails with the store's error, and River tries
 // it again as after any other error.
 func New(limiter *brim.Limiter, policy Policy, o *Options) *Middleware {
 	m := &Middleware{limiter: limiter, policy: policy}
@@ -105,6 +106,8 @@ func (m *Middleware) enter(ctx context.Context, bucket brim.Bucket, cost float64
 		st, err = m.limiter.Wait(patient, bucket, cost)
 		if over, ok := errors.AsType[*brim.OverLimitError](err); ok {
 			st, err = over.State, nil
+		} else if late(err) && ctx.Err() == nil {
+			st, err = brim.State{RetryAfter: m.o.Wait}, nil
 		}
 	} else {
 		st, err = m.limiter.TryFillup(ctx, bucket, cost)
@@ -113,14 +116,27 @@ func (m *Middleware) enter(ctx context.Context, bucket brim.Bucket, cost float64
 	case err != nil:
 		return fmt.Errorf("riverlimit: the limit of the job gave no answer: %w", err)
 	case !st.Accepted:
-		return refused(st, m.o.Jitter)
+		return refused(st, cost, m.o.Jitter)
 	}
 	return nil
 }
 
+// late reports that the time to wait has passed in the line, or with a store that is slow, and that
+// no units were taken.
+func late(err error) bool {
+	return errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, brim.ErrUnknownOutcome)
+}
+
+// freed is the snooze of a job that waits for somebody who ends a block or releases units.
+const freed = time.Hour
+
 // refused returns the error by which River snoozes a refused job, or cancels one that never fits.
-func refused(st brim.State, jitter time.Duration) error {
-	if st.RetryAfter >= brim.Never {
+func refused(st brim.State, cost float64, jitter time.Duration) error {
+	switch {
+	case st.RetryAfter < brim.Never:
+	case cost <= st.Capacity && (st.Held > 0 || !st.BlockedUntil.IsZero()):
+		st.RetryAfter = freed
+	default:
 		return river.JobCancel(&brim.OverLimitError{State: st})
 	}
 	if jitter == 0 {
@@ -139,7 +155,8 @@ func refused(st brim.State, jitter time.Duration) error {
 // If the bucket has no room, the error is the one that the worker returns after it has rolled tx
 // back: River then snoozes the job without counting an attempt, or cancels it if it can never fit.
 // The bucket's row is locked until tx ends, so call Complete last. Ask [brim.Limiter.AbleToAccept]
-// before work that would be done in vain.
+// before work that would be done in vain, of a Limiter without [brim.Options.Prefix]: Complete has
+// none.
 func Complete[T river.JobArgs](
 	ctx context.Context, tx pgx.Tx, buckets *postgres.Store, job *river.Job[T], bucket brim.Bucket, cost float64,
 ) error {
@@ -148,7 +165,7 @@ func Complete[T river.JobArgs](
 	case err != nil:
 		return fmt.Errorf("riverlimit: the limit of the job gave no answer: %w", err)
 	case !st.Accepted:
-		return refused(st, 0)
+		return refused(st, cost, 0)
 	}
 	_, err = river.JobCompleteTx[*riverpgxv5.Driver](ctx, tx, job)
 	return err

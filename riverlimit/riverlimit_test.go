@@ -11,6 +11,7 @@ import (
 
 	"github.com/brimgo/brim"
 	"github.com/brimgo/brim/memory"
+	"github.com/brimgo/brim/store"
 )
 
 // TestWork gives the middleware jobs of one bucket and looks at the fate of the last.
@@ -62,6 +63,54 @@ func TestWork(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestFreed: a job that somebody's Unblock or Release would let through is kept.
+func TestFreed(t *testing.T) {
+	full := brim.Limit{Capacity: 2, LeakRate: 1}.For("river:kind:letter")
+	for _, c := range []struct {
+		why  string
+		shut func(context.Context, *brim.Limiter) error
+	}{
+		{"a block for ever", func(ctx context.Context, l *brim.Limiter) error {
+			_, err := l.Block(ctx, full.Key, brim.Never)
+			return err
+		}},
+		{"units that do not leak while they are held", func(ctx context.Context, l *brim.Limiter) error {
+			_, err := l.Hold(ctx, full, 2)
+			return err
+		}},
+	} {
+		s := memory.New(nil)
+		l := brim.New(s, nil)
+		if err := c.shut(t.Context(), l); err != nil {
+			t.Fatal(err)
+		}
+		err := New(l, PerKind(full.Limit), &Options{Jitter: -1}).Work(t.Context(), &rivertype.JobRow{Kind: "letter"}, func(context.Context) error { return nil })
+		if snooze, ok := errors.AsType[*rivertype.JobSnoozeError](err); !ok || snooze.Duration != freed {
+			t.Errorf("%s: %v; want a snooze for %v", c.why, err, freed)
+		}
+		_ = s.Close()
+	}
+}
+
+// slow is a store whose answers come too late.
+type slow struct{ store.Store }
+
+func (slow) Fill(ctx context.Context, _ store.Op) (brim.State, error) {
+	<-ctx.Done()
+	return brim.State{}, ctx.Err()
+}
+
+// TestLate: a job that has waited in vain is snoozed, so that no attempt counts.
+func TestLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := New(brim.New(slow{memory.New(nil)}, nil), PerKind(brim.Over(1, time.Hour)), &Options{Wait: time.Minute, Jitter: -1})
+		err := m.Work(t.Context(), &rivertype.JobRow{Kind: "letter"}, func(context.Context) error { return nil })
+		if snooze, ok := errors.AsType[*rivertype.JobSnoozeError](err); !ok || snooze.Duration != time.Minute {
+			t.Errorf("%v; want a snooze for a minute", err)
+		}
+	})
 }
 
 // TestNoAnswer sees that no job is worked while the store cannot decide.
