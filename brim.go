@@ -93,10 +93,10 @@ type Limit = store.Limit
 // [Never]. Unlimited is the limit under which everything fits and nothing is counted. The texts of
 // both are "nobody" and "unlimited".
 //
-// TryFillup, Fillup, AbleToAccept and Hold under these limits are answered without the store; their
-// State has no time, and Capacity 0 or 2^53. Drain, Capture, Release and State reach the store,
-// which goes by the limit last written: a hold of the time before can end. A hold that was granted
-// under Unlimited is not stored, and its end under Unlimited is accepted.
+// TryFillup, TakeUpTo, Fillup, AbleToAccept and Hold under these limits are answered without the
+// store; their State has no time, and Capacity 0 or 2^53. Drain, Capture, Release and State reach
+// the store, which goes by the limit last written: a hold of the time before can end. A hold that
+// was granted under Unlimited is not stored, and its end under Unlimited is accepted.
 var (
 	Nobody    = store.Nobody
 	Unlimited = store.Unlimited
@@ -259,7 +259,8 @@ var (
 	// prefix, not UTF-8, or contains NUL.
 	ErrInvalidKey = store.ErrInvalidKey
 	// ErrInvalidAmount reports an amount that is NaN, infinite, negative or above 2^53, or so
-	// small that adding it to the capacity changes nothing.
+	// small that adding it to the capacity changes nothing; a hold that is below 2^-38 of the
+	// capacity; and amounts of TakeUpTo that are not whole.
 	ErrInvalidAmount = store.ErrInvalidAmount
 	// ErrInvalidLimit reports a capacity, leak rate, penalty or block out of range, one key with
 	// two limits in one TryFillupAll, or a limit without a leak in a [Shaper].

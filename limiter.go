@@ -62,7 +62,7 @@ type Options struct {
 	//
 	// An invalid argument and the end of the caller's own context are no failures of the store. The
 	// methods return these errors and do not call Shadow. All other methods are as without Shadow,
-	// and return the errors of the store. But Hold, and the turns of a [Shaper], answer
+	// and return the errors of the store. But Hold, Acquire, and the turns of a [Shaper], answer
 	// [errors.ErrUnsupported]: an amount that does not fit reserves no room and has no turn.
 	//
 	// A penalty is stored with the bucket. If the store has enforced limits as well, give the
@@ -180,7 +180,8 @@ func (l *Limiter) Drain(ctx context.Context, b Bucket, n float64) (st State, err
 // The bucket stores only the sum of its holds. The caller must remember each hold and end it;
 // package spend keeps that record and lets holds expire.
 //
-// If the error is [ErrUnknownOutcome], n may be held. After any other error it is not.
+// An n below 2^-38 of the capacity is [ErrInvalidAmount]. If the error is [ErrUnknownOutcome], n
+// may be held. After any other error it is not.
 func (l *Limiter) Hold(ctx context.Context, b Bucket, n float64) (st State, err error) {
 	err = l.fill(ctx, &st, &store.Op{Bucket: b, Hold: n, Mode: store.IfFits}, n)
 	return st, err
@@ -445,8 +446,8 @@ func (l *Limiter) WithPenalty(d time.Duration) *Limiter {
 // List returns the Limiter's buckets whose keys start with prefix, each once, with its state by
 // the limit last written. Keys are without the Limiter's own prefix. The buckets of Limiters with
 // another prefix do not belong to it; see [Options.AsStored]. The order is the store's: memory and
-// Redis have none, and bolt and postgres list in byte order of key. An error ends the listing. If
-// single buckets are damaged, List yields all others first, and then an error that is
+// Redis have none, and bolt, sqlite and postgres list in byte order of key. An error ends the
+// listing. If single buckets are damaged, List yields all others first, and then an error that is
 // [ErrCorrupt].
 //
 // List is for operators. It passes over the store once. It holds no lock while

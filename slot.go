@@ -240,11 +240,11 @@ func (s *Slot) Release(ctx context.Context) error {
 	return err
 }
 
-// Keep renews the slot after every third of its TTL until the caller calls release, which also
-// releases it; if the store fails meanwhile, the place is free when the TTL has passed. The context
-// that Keep returns ends with ctx, with release, and when the slot is lost; [context.Cause] is then
-// [ErrSlotLost]. The slot is lost, too, if the store has not answered until the TTL has passed by
-// the clock of this process.
+// Keep renews the slot after every third of its TTL until ctx ends or the caller calls release,
+// which also releases it; if the store fails meanwhile, the place is free when the TTL has passed.
+// The context that Keep returns ends with ctx, with release, and when the slot is lost;
+// [context.Cause] is then [ErrSlotLost]. The slot is lost, too, if the store has not answered until
+// the TTL has passed by the clock of this process.
 func (s *Slot) Keep(ctx context.Context) (_ context.Context, release func()) {
 	kept, cancel := context.WithCancelCause(ctx)
 	go func() {

@@ -25,7 +25,9 @@ const horizon = time.Second
 // Wait gives up with an [*OverLimitError], and nothing stays in, as soon as an answer of the store
 // shows that the turn would come after the context's deadline, or after Options.MaxWait, or never:
 // mostly at once. RetryAfter is then the wait until n would fit behind the callers that wait, or
-// [Never]. If b is blocked, Wait books when the block is over. An n of 0 does not wait.
+// [Never]. If b is blocked, Wait books when the block is over. An n of 0 does not wait. Under a
+// quota of the calendar Wait books nothing: it tries again after the end of the period, and its
+// callers have no order.
 //
 // Wait books at most a second ahead. If the bucket is booked further, the callers for one key in
 // one Limiter stand in a line and book in the order in which they came. The lines of several

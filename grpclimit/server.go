@@ -153,9 +153,9 @@ type ServerOptions struct {
 	// Jitter in RetryAfter.
 	Refuse func(ctx context.Context, method string, policy Policy, st brim.State) error
 	// OnUnavailable selects the answer if the store is out of reach: [FailClosed], [FailOpen] or
-	// [FailUnlimited]. After all other errors the call fails with INTERNAL, since somebody must
-	// mend something: the store is misconfigured or closed, its data are damaged, a policy is
-	// invalid.
+	// [FailUnlimited]. After [brim.ErrFull] the call fails with UNAVAILABLE under each of them, and
+	// after all other errors with INTERNAL, since somebody must mend something: the store is
+	// misconfigured or closed, its data are damaged, a policy is invalid.
 	OnUnavailable Failure
 	// Timeout limits the duration of the call to the store, as in [httplimit.Options]: 0 means no
 	// limit but the call's context, and under FailOpen local.DefaultPatience, 100 ms.

@@ -49,7 +49,8 @@ const (
 	// FailOpen decides in the memory of this process, by a share of the same limits, as Fallback in
 	// package local does. Use it if serving requests matters more than the exact limit. In an
 	// outage of length T, each process admits at most Share * (c + r * T) units more for a caller
-	// under a limit of capacity c and leak rate r.
+	// under a limit of capacity c and leak rate r, and at most twice that if more than 100,000
+	// callers come meanwhile.
 	FailOpen
 	// FailUnlimited passes every request to the handler while the store is out of reach. A client
 	// that overloads the store then has no limit.
@@ -101,8 +102,9 @@ type Options struct {
 	Jitter time.Duration
 
 	// OnUnavailable selects the answer if the store is out of reach: [FailClosed], [FailOpen] or
-	// [FailUnlimited]. All other errors are answered with status 500, since somebody must mend
-	// something: the store is misconfigured or closed, its data are damaged, a policy is invalid.
+	// [FailUnlimited]. [brim.ErrFull] is answered with status 503 under each of them, and all other
+	// errors with status 500, since somebody must mend something: the store is misconfigured or
+	// closed, its data are damaged, a policy is invalid.
 	OnUnavailable Failure
 	// Timeout limits the duration of the call to the store. A call that takes longer finds the
 	// store out of reach. 0 means no limit but the request's context, and under FailOpen

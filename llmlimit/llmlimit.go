@@ -43,8 +43,9 @@
 // A refusal is an answer in the dialect of the request, and no error: 429 with the time at which
 // the call would fit, 400 if it never will, or if it has no highest cost, 403 without an account,
 // 413 above 64 MiB, 503 if the ledger is out of reach, and 500 if the prices, the budget or the
-// store are wrong. The provider has then not been called. After a 503 whose cause is an unknown outcome,
-// the Transport cancels the hold; if the ledger stays away, the hold is spent when it expires.
+// store are wrong. The provider has then not been called. After a 503 whose cause is an unknown
+// outcome, the Transport cancels the hold; if the ledger stays away, the hold is spent when it
+// expires.
 //
 // # The limits of a provider
 //
@@ -81,10 +82,10 @@ type Options struct {
 	// are free of charge always pass.
 	Unknown bool
 	// Limiter and Bucket hold calls back that the provider would refuse. Each call puts 1 into the
-	// bucket of its model, or is refused with 429, or 400 if no wait helps. A 429 of the provider that tells a time blocks
-	// the bucket for that time. Take a bucket for each limit of the provider, with a capacity and a
-	// leak rate far above it to do no more than keep to its blocks; [brim.Unlimited] knows none. A
-	// nil Bucket means that nothing is held back.
+	// bucket of its model, or is refused with 429, or 400 if no wait helps. A 429 of the provider
+	// that tells a time blocks the bucket for that time. Take a bucket for each limit of the
+	// provider, with a capacity and a leak rate far above it to do no more than keep to its blocks;
+	// [brim.Unlimited] knows none. A nil Bucket means that nothing is held back.
 	Limiter *brim.Limiter
 	Bucket  func(model string) brim.Bucket
 	// Done gets each call after it was charged, and before its caller sees the end of the answer,

@@ -46,8 +46,9 @@ type FallbackOptions struct {
 // Fallback serves the calls of TryFillup, TryFillupAll, Fillup and AbleToAccept. If such a call to
 // s is [store.ErrUnavailable] or [store.ErrUnknownOutcome], or takes longer than Patience, the
 // standby store answers it, by Share of each limit, and the State has Estimate set. Units whose
-// outcome is unknown may then count in both stores. All other errors of s reach the caller, among
-// them [store.ErrMisconfigured] and [store.ErrCorrupt], and so do the errors of all other calls. A
+// outcome is unknown may then count in both stores. All other errors that come within Patience
+// reach the caller, among them [store.ErrMisconfigured] and [store.ErrCorrupt], and so do the
+// errors of all other calls. A
 // turn is one of these: during an outage Limiter.Wait fills the standby store if n fits there, and
 // otherwise fails.
 //

@@ -20,8 +20,8 @@ import (
 //
 // New asks the server, or each primary of the cluster, for its version and its eviction policy. It
 // fails if a server cannot be reached, is older than Redis 6.2, or evicts keys when its memory is
-// full; see [Options.AllowEviction]. If a server forbids the question, or has no INFO, New logs that
-// and goes on.
+// full; see [Options.AllowEviction]. If a server forbids the question, or has no INFO, New logs
+// that and goes on.
 // The error is [store.ErrUnavailable] if the server is out of reach, and else
 // [store.ErrMisconfigured].
 //

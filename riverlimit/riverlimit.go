@@ -49,9 +49,9 @@ func PerQueue(limit brim.Limit) Policy {
 type Options struct {
 	// Wait is how long a job may wait for its turn in its worker. Jobs of one bucket then have
 	// their turns in the order in which they came, across processes; see [brim.Limiter.Wait]. A job
-	// whose turn comes later is snoozed. Under a quota of the calendar there are no turns, and a job
-	// waits for its period in no order. 0 means that no job waits. A waiting job takes one of the
-	// MaxWorkers of its queue, so give jobs that wait a queue of their own.
+	// whose turn comes later is snoozed. Under a quota of the calendar there are no turns, and a
+	// job waits for its period in no order. 0 means that no job waits. A waiting job takes one of
+	// the MaxWorkers of its queue, so give jobs that wait a queue of their own.
 	Wait time.Duration
 	// Jitter is the greatest random time that a snooze is longer than the wait, so that jobs that
 	// were refused together do not come back together. 0 means a quarter of the wait, and a
@@ -75,8 +75,9 @@ var _ rivertype.WorkerMiddleware = (*Middleware)(nil)
 // worker.
 //
 // A job that can never fit is cancelled, and its error is a [brim.OverLimitError]. A job that would
-// fit if somebody ended a block or released units is snoozed for an hour. If the store cannot decide, the job is not worked: the attempt fails with the store's error, and River tries
-// it again as after any other error.
+// fit if somebody ended a block or released units is snoozed for an hour. If the store cannot
+// decide, the job is not worked: the attempt fails with the store's error, and River tries it again
+// as after any other error.
 func New(limiter *brim.Limiter, policy Policy, o *Options) *Middleware {
 	m := &Middleware{limiter: limiter, policy: policy}
 	if o != nil {

@@ -39,7 +39,8 @@ var (
 	// after the end of a hold.
 	ErrHoldEnded = decide.ErrHoldEnded
 	// ErrHoldExpired is an increase, decrease, extension, capture or void of a hold after its TTL.
-	// If the hold was canceled since, it is ErrHoldEnded. A forced capture still takes the money.
+	// If the hold was canceled since, it is ErrHoldEnded. A forced capture still takes the money,
+	// but of a hold that its expiry has spent: Record takes more of that.
 	ErrHoldExpired = decide.ErrHoldExpired
 	// ErrExceeds is an amount above the one that is left: a capture or decrease of more than the
 	// hold has, a refund of more than was taken and not yet given back, or a reversal of more than

@@ -62,8 +62,8 @@ type Request struct {
 	// The remaining amount of a rule may become negative. Only Authorize reads it.
 	Forced bool
 	// TTL is the lifetime of a hold, from a microsecond to 100 years; 0 means
-	// [Options.HoldTTL]. Only Authorize reads it. A hold on an account with many open holds may
-	// last up to a sixteenth longer; see [Status.ExpiresAt].
+	// [Options.HoldTTL]. Only Authorize, and UpTo with Hold, read it. A hold on an account with
+	// many open holds may last up to a sixteenth longer; see [Status.ExpiresAt].
 	TTL time.Duration
 }
 
@@ -103,7 +103,9 @@ type CaptureRequest struct {
 	HoldID string // of the Request that was authorized
 	Amount Money  // to take, positive; zero is allowed with Final
 	Final  bool   // release the rest of the hold afterwards
-	Force  bool   // take the money even if the amount exceeds the hold, or if the hold has ended or expired
+	// Force takes the money even if the amount exceeds the hold, or if the hold has ended or
+	// expired, but not if its expiry has spent it.
+	Force bool
 }
 
 // DecreaseRequest releases a part of a hold.

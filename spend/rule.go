@@ -84,8 +84,8 @@ func Lifetime(name string, amount Money) Rule {
 }
 
 // Count allows n spends in any window (now - window, now]. A spend does not
-// count if it was voided, or expired, before anything was captured, unless the rule has
-// [Rule.CountsVoids]. A refunded spend counts.
+// count if it was canceled, or if it was voided or expired before anything was captured, unless the
+// rule has [Rule.CountsVoids]. A refunded spend counts, and so does a hold that its expiry spends.
 func Count(name string, n int64, window time.Duration) Rule {
 	return Rule{figures.Rule{Name: name, Kind: figures.Count, Limit: money.Money{Minor: n}, Length: window}}
 }

@@ -17,7 +17,9 @@ import (
 // acknowledged before the call. The copy is compact, needs no log, and is durable when Backup
 // returns. Callers go on meanwhile, but the log of the database grows until the copy is made.
 //
-// If there is a file at path, the error is [fs.ErrExist]. After another error there is none.
+// If there is a file at path, the error is [fs.ErrExist]. After another error there is none, but if
+// the last sync of the directory fails: the copy is there then, and may not outlive a loss of
+// power.
 //
 // To restore a copy, end all processes that use the database, move the database away with its -wal
 // and its -shm, and put the copy in its place.

@@ -45,7 +45,7 @@ var (
 // Error names the operation of the backend that failed. It never contains a key, which may be
 // personal data.
 type Error struct {
-	Backend string // "memory", "bolt", "postgres", "redisstore"
+	Backend string // "memory", "bolt", "sqlite", "postgres", "redisstore"
 	Op      string // "fill", "apply", "open limits.db"
 	Err     error  // the cause, and the remedy if there is one
 }

@@ -1,7 +1,7 @@
 // Package ledger is the contract between package spend and the places that keep
 // spends.
 //
-// Applications use package spend and one of memledger, boltledger and pgledger.
+// Applications use package spend and one of memledger, boltledger, sqliteledger and pgledger.
 // This package is for authors of further ledgers. It defines the interface that a
 // ledger implements and the types that the interface uses. It imports the standard
 // library only.
