@@ -144,10 +144,13 @@ func (b *below) Apply(ctx context.Context, txns ...store.Txn) (results []store.R
 
 func (b *below) Delete(ctx context.Context, keys ...string) error {
 	return b.call(ctx, func() (entries []*fillEntry, err error) {
+		if err := b.Store.Delete(ctx, keys...); err != nil { // ctx may have ended at this moment
+			return nil, err
+		}
 		for _, key := range keys {
 			entries = append(entries, &fillEntry{op: store.Op{Bucket: store.Bucket{Key: key}}, deleted: true})
 		}
-		return entries, b.Store.Delete(ctx, keys...)
+		return entries, nil
 	})
 }
 
@@ -162,8 +165,10 @@ func (b *below) Close() error {
 // foreign carries out op as another process would.
 func (b *below) foreign(ctx context.Context, op store.Op) (st store.State, err error) {
 	_, err = b.another().step(ctx, func() ([]*fillEntry, error) {
-		st, err = b.Store.Fill(ctx, op)
-		return []*fillEntry{{op: op, state: st, foreign: true}}, err
+		if st, err = b.Store.Fill(ctx, op); err != nil {
+			return nil, err
+		}
+		return []*fillEntry{{op: op, state: st, foreign: true}}, nil
 	})
 	return st, err
 }
