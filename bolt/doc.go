@@ -20,7 +20,7 @@
 // Concurrent callers are combined: all calls that queued while a flush was under way go into the
 // next flush together, so hundreds of callers share the cost of one. Nobody waits for a timer. A
 // refusal writes nothing, but for the first one under another leak rate, which ends the time at the
-// old rate, and one that begins a penalty.
+// old rate, one that begins a penalty, and one that finds the time of its bucket ahead.
 //
 // Reads see all decisions that were acknowledged, and do not wait for the flush under way. If the
 // last answer about a bucket was a refusal, the next refusal does not wait either. Such reads and

@@ -42,8 +42,8 @@ var _ store.Store = (*Store)(nil)
 
 // Fill decides one operation. A lone caller waits for one flush to the disk, see
 // [Options.SyncEvery]; concurrent callers share it. An Ask writes nothing, and waits for no flush.
-// Nor does a refusal write, but for the first one under another leak rate and one that begins a
-// penalty; see [store.Record.Fill].
+// Nor does a refusal write, but for the first one under another leak rate one that begins a
+// penalty, and one that finds the time of its bucket ahead; see [store.Record.Fill].
 // It waits for no flush if the last answer for its bucket was a refusal.
 func (s *Store) Fill(ctx context.Context, op store.Op) (store.State, error) {
 	if err := s.check(ctx); err != nil {

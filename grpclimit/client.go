@@ -49,7 +49,7 @@ type ClientOptions struct {
 //
 // If the turn would come after the Shaper's MaxWait or the context's deadline, the call fails at
 // once with RESOURCE_EXHAUSTED, which wraps a [*brim.OverLimitError], and is not made. If the
-// store is out of reach, it fails with UNAVAILABLE, and after the store's other errors with
+// store is out of reach or full, it fails with UNAVAILABLE, and after the store's other errors with
 // INTERNAL.
 type Client struct {
 	shaper *brim.Shaper

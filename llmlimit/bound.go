@@ -39,8 +39,10 @@ func (q *request) bound(m *Model) (b bound, err error) {
 	if err != nil {
 		return b, err
 	}
-	if name := join(b.tier, "long"); m.Long > 0 && in > m.Long && m.Tiers[name] == (Price{}) {
-		return b, fmt.Errorf("the model has no price for %.40q, and the input may be that long", name)
+	if name := join(b.tier, "long"); m.Long > 0 && in > m.Long {
+		if _, ok := m.Tiers[name]; !ok {
+			return b, fmt.Errorf("the model has no price for %.40q, and the input may be that long", name)
+		}
 	}
 	if b.cost, err = m.bound(in, b.output); err != nil {
 		return b, &priceError{err}

@@ -205,6 +205,7 @@ var bounds = []struct {
 	{why: "the tools of Anthropic have no type", dialect: messages, body: `{"max_tokens":1,"tools":[{"name":"f","input_schema":{}},{"type":"bash_20250124","name":"bash"}]}`, in: -1 + 5000, out: 1},
 	{why: "Gemini has its own form", dialect: gemini, body: `{"tools":[{"functionDeclarations":[]}],"generationConfig":{"maxOutputTokens":1}}`, in: -1 + 5000, out: 1},
 	{why: "xAI bills each source", body: `{"max_tokens":1,"search_parameters":{"mode":"on"}}`, refused: "search_parameters"},
+	{why: "in another spelling, too", body: `{"max_tokens":1,"searchParameters":{"mode":"on"}}`, refused: "documents it"},
 	{why: "OpenRouter bills its searches", body: `{"max_tokens":1,"plugins":[{"id":"web"}]}`, refused: "plugins"},
 	{why: "the input may be longer than the prices reach", body: `{"max_tokens":1}`, model: func(m *Model) { m.Long = 10 }, refused: `"long"`},
 	{why: "and the tier has no price for that length", body: `{"max_tokens":1,"service_tier":"fast"}`, model: func(m *Model) { m.Long, m.Tiers = 10, map[string]Price{"fast": plainPrice, "long": plainPrice} }, refused: `"fast+long"`},

@@ -12,8 +12,8 @@ import (
 // Price is the price of a million tokens of each kind, and of a thousand searches. Costs are in the
 // unit of Input, so give it in the unit of the budget, such as USD:8: the cost of a call is exact,
 // and is rounded up once, to that unit. A zero CacheRead, CacheWrite, CacheWriteLong or Output
-// means the price of Input; 0 with a currency is no zero, but free. Without Searches, a call that
-// searched is charged the hold.
+// means the price of Input; a kind whose price is 0 with its currency is free. Without Searches, a
+// call that searched is charged the hold.
 type Price struct {
 	Input, CacheRead, CacheWrite, CacheWriteLong, Output spend.Money
 	Searches                                             spend.Money

@@ -34,7 +34,7 @@ var known = strings.Fields(`
 	tools functions response_format text output_config responseSchema response_schema
 	responseJsonSchema response_json_schema
 	previous_response_id conversation cachedContent cached_content container
-	web_search_options mcp_servers context_management
+	web_search_options search_parameters plugins mcp_servers context_management
 	service_tier serviceTier speed inference_geo
 `)
 

@@ -48,9 +48,8 @@ type FallbackOptions struct {
 // standby store answers it, by Share of each limit, and the State has Estimate set. Units whose
 // outcome is unknown may then count in both stores. All other errors that come within Patience
 // reach the caller, among them [store.ErrMisconfigured] and [store.ErrCorrupt], and so do the
-// errors of all other calls. A
-// turn is one of these: during an outage Limiter.Wait fills the standby store if n fits there, and
-// otherwise fails.
+// errors of all other calls. A turn is one of these: during an outage Limiter.Wait fills the
+// standby store if n fits there, and otherwise fails.
 //
 // Only Patience judges s, from the start of a call, and never the caller. If the deadline of a
 // caller is nearer, the call to s goes on without the caller, on a goroutine of its own; there are

@@ -20,10 +20,9 @@ import (
 //
 // New asks the server, or each primary of the cluster, for its version and its eviction policy. It
 // fails if a server cannot be reached, is older than Redis 6.2, or evicts keys when its memory is
-// full; see [Options.AllowEviction]. If a server forbids the question, or has no INFO, New logs
-// that and goes on.
-// The error is [store.ErrUnavailable] if the server is out of reach, and else
-// [store.ErrMisconfigured].
+// full; see [Options.AllowEviction]. If a server refuses the question for good, New
+// logs that and goes on. The error is [store.ErrUnavailable] if the server is out of reach or
+// cannot answer now, and else [store.ErrMisconfigured].
 //
 // New refuses a client that waits for an answer for longer than [Options.CallTimeout], because it
 // does without ContextTimeoutEnabled and has a longer ReadTimeout or WriteTimeout, or none.
@@ -97,8 +96,8 @@ func (s *Store) check(ctx context.Context, c *redis.Client) error {
 	text, err := ask(ctx, s, c, redis.NewStringCmd, "info", "default").Result()
 	info := fields(text)
 	policy := info["maxmemory_policy"]
-	switch {
-	case err != nil && !redis.IsPermissionError(err) && !strings.Contains(err.Error(), "unknown command"):
+	switch answer := redis.Error(nil); {
+	case err != nil && (!errors.As(err, &answer) || redis.IsAuthError(err) || read(answer).class == store.ErrUnavailable):
 		return err
 	case err != nil:
 		s.o.Logger.Warn(backend+": could not ask the server its version, and whether it evicts keys", "command", "INFO",

@@ -50,8 +50,9 @@ type Options struct {
 	// Wait is how long a job may wait for its turn in its worker. Jobs of one bucket then have
 	// their turns in the order in which they came, across processes; see [brim.Limiter.Wait]. A job
 	// whose turn comes later is snoozed. Under a quota of the calendar there are no turns, and a
-	// job waits for its period in no order. 0 means that no job waits. A waiting job takes one of
-	// the MaxWorkers of its queue, so give jobs that wait a queue of their own.
+	// job waits for the next period in no order. A waiting job takes one of the MaxWorkers of its
+	// queue, so give jobs that wait a queue of their own. Wait must be shorter than River's
+	// JobTimeout, a minute by default, which goes on meanwhile. 0 means that no job waits.
 	Wait time.Duration
 	// Jitter is the greatest random time that a snooze is longer than the wait, so that jobs that
 	// were refused together do not come back together. 0 means a quarter of the wait, and a
@@ -74,10 +75,10 @@ var _ rivertype.WorkerMiddleware = (*Middleware)(nil)
 // may be nil. It belongs into [river.Config.Middleware], or into the Middleware method of one
 // worker.
 //
-// A job that can never fit is cancelled, and its error is a [brim.OverLimitError]. A job that would
-// fit if somebody ended a block or released units is snoozed for an hour. If the store cannot
-// decide, the job is not worked: the attempt fails with the store's error, and River tries it again
-// as after any other error.
+// A job that can never fit is cancelled, and its error is a [brim.OverLimitError]. A job that fits
+// only after somebody has ended a block or released units is snoozed for an hour. If the store
+// cannot decide, the job is not worked: the attempt fails with the store's error, and River tries
+// it again as after any other error.
 func New(limiter *brim.Limiter, policy Policy, o *Options) *Middleware {
 	m := &Middleware{limiter: limiter, policy: policy}
 	if o != nil {
@@ -122,10 +123,10 @@ func (m *Middleware) enter(ctx context.Context, bucket brim.Bucket, cost float64
 	return nil
 }
 
-// late reports that the time to wait has passed in the line, or with a store that is slow, and that
-// no units were taken.
+// late reports that the time to wait has passed before the turn of the job was decided. The store
+// has not failed.
 func late(err error) bool {
-	return errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, brim.ErrUnknownOutcome)
+	return errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, brim.ErrUnknownOutcome) && !errors.Is(err, brim.ErrUnavailable)
 }
 
 // freed is the snooze of a job that waits for somebody who ends a block or releases units.

@@ -95,22 +95,29 @@ func TestFreed(t *testing.T) {
 }
 
 // slow is a store whose answers come too late.
-type slow struct{ store.Store }
-
-func (slow) Fill(ctx context.Context, _ store.Op) (brim.State, error) {
-	<-ctx.Done()
-	return brim.State{}, ctx.Err()
+type slow struct {
+	store.Store
+	class error
 }
 
-// TestLate: a job that has waited in vain is snoozed, so that no attempt counts.
+func (s slow) Fill(ctx context.Context, _ store.Op) (brim.State, error) {
+	<-ctx.Done()
+	return brim.State{}, errors.Join(s.class, ctx.Err())
+}
+
+// TestLate: a job that has waited in vain is snoozed, so that no attempt counts. One whose store
+// has failed, or may have taken its units, is not.
 func TestLate(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := New(brim.New(slow{memory.New(nil)}, nil), PerKind(brim.Over(1, time.Hour)), &Options{Wait: time.Minute, Jitter: -1})
-		err := m.Work(t.Context(), &rivertype.JobRow{Kind: "letter"}, func(context.Context) error { return nil })
-		if snooze, ok := errors.AsType[*rivertype.JobSnoozeError](err); !ok || snooze.Duration != time.Minute {
-			t.Errorf("%v; want a snooze for a minute", err)
-		}
-	})
+	for _, class := range []error{nil, brim.ErrUnavailable, brim.ErrUnknownOutcome} {
+		synctest.Test(t, func(t *testing.T) {
+			m := New(brim.New(slow{memory.New(nil), class}, nil), PerKind(brim.Over(1, time.Hour)), &Options{Wait: time.Minute, Jitter: -1})
+			err := m.Work(t.Context(), &rivertype.JobRow{Kind: "letter"}, func(context.Context) error { return nil })
+			snooze, ok := errors.AsType[*rivertype.JobSnoozeError](err)
+			if ok != (class == nil) || ok && snooze.Duration != time.Minute {
+				t.Errorf("a store that answers %v: %v; want a snooze for a minute: %v", class, err, class == nil)
+			}
+		})
+	}
 }
 
 // TestNoAnswer sees that no job is worked while the store cannot decide.

@@ -40,7 +40,7 @@ var (
 	ErrHoldEnded = decide.ErrHoldEnded
 	// ErrHoldExpired is an increase, decrease, extension, capture or void of a hold after its TTL.
 	// If the hold was canceled since, it is ErrHoldEnded. A forced capture still takes the money,
-	// but of a hold that its expiry has spent: Record takes more of that.
+	// but not of a hold that its expiry has spent: take more of that by Record.
 	ErrHoldExpired = decide.ErrHoldExpired
 	// ErrExceeds is an amount above the one that is left: a capture or decrease of more than the
 	// hold has, a refund of more than was taken and not yet given back, or a reversal of more than

@@ -135,8 +135,8 @@ type FreezeRequest struct {
 
 // Freeze makes an account decline Charge, Authorize, Increase and UpTo, with the reason in
 // [Decline.Frozen]. Money that has moved is still accounted for: Capture, Void, Decrease, Refund,
-// ReverseRefund, Record and Credit go on. So does Extend, which takes no room: a hold can be kept
-// for its capture, and so do Cancel and an Authorize with Forced. A frozen account that is frozen
+// ReverseRefund, Record, Credit, Cancel and an Authorize with Forced go on. So does Extend, which
+// takes no room: a hold can be kept for its capture. A frozen account that is frozen
 // again has the new reason. The ledger keeps an entry of kind freeze, whose Tags have the reason.
 // Retries and errors are those of [Budgets.Charge].
 func (b *Budgets) Freeze(ctx context.Context, r FreezeRequest) (Decision, error) {

@@ -72,9 +72,9 @@ func newStore(ctx context.Context, db *sql.DB, o *Options) (*Store, error) {
 }
 
 // Fill decides one operation. A lone caller waits for one commit; concurrent callers share it. An
-// Ask and a refusal write nothing, but for the first refusal under another leak rate and one that
-// begins a penalty; see [store.Record.Fill]. An Ask takes no lock, nor does a refusal if the last
-// answer for its bucket was a refusal.
+// Ask and a refusal write nothing, but for the first refusal under another leak rate, one that
+// begins a penalty, and one that finds the time of its bucket ahead; see [store.Record.Fill]. An
+// Ask takes no lock, nor does a refusal if the last answer for its bucket was a refusal.
 func (s *Store) Fill(ctx context.Context, op store.Op) (store.State, error) {
 	call := s.refusals.Of(&op)
 	if call.Ask {

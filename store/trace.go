@@ -18,7 +18,7 @@ type Trace struct {
 
 // Flush is one commit or one combined statement, which answered one or more callers.
 type Flush struct {
-	Backend  string        // "bolt", "postgres", "redisstore", "sqlite"
+	Backend  string        // "bolt", "sqlite", "postgres", "redisstore", or a ledger
 	Requests int           // callers who shared the flush
 	Took     time.Duration // duration on this process's clock, without the wait before the flush
 	Err      error         // the cause if no caller was answered, else nil
@@ -26,7 +26,7 @@ type Flush struct {
 
 // Retry is an attempt of which nothing was applied and which the backend repeats.
 type Retry struct {
-	Backend string // "bolt", "postgres", "redisstore", "sqlite"
+	Backend string // "bolt", "sqlite", "postgres", "redisstore", or a ledger
 	Attempt int    // number of the failed attempt, from 1
 	Err     error  // the cause of the failure
 }

@@ -176,7 +176,7 @@ func (c *config) models() (map[string]llmlimit.Model, error) {
 			{&out.Price.CacheWriteLong, m.CacheWriteLong},
 		} {
 			if p.from == "" && p.to != &out.Price.Input {
-				continue // no price, or that of the input
+				continue // the price of the input
 			}
 			var err error
 			if *p.to, err = spend.ParseMoney(p.from, unit); err != nil {

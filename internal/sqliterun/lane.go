@@ -9,9 +9,9 @@ import (
 
 // Combiner returns the combiner of the requests that may write. decide decides a batch in a
 // transaction, and commits it if anything has changed; its error is that of every request. The
-// transaction ends before the callers have their answers, so that nobody who has one meets its
-// lock. While the lane waits for the write lock, callers wait in the queue, where the end of their
-// contexts still takes them back.
+// transaction ends before the callers have their answers, unless decide panics, so that nobody who
+// has one meets its lock. While the lane waits for the write lock, callers wait in the queue, where
+// the end of their contexts still takes them back.
 //
 // If a damaged page fails a batch, each request is decided by itself, so that only those fail that
 // need the page.
