@@ -15,7 +15,8 @@ import (
 // connection is a connection of the pool with the settings of the runner.
 type connection struct {
 	*sql.Conn
-	undo []string // give the connection its own settings back
+	undo    []string // give the connection its own settings back
+	journal bool     // a rollback journal, and no write-ahead log
 }
 
 // release gives the connection back to the pool.
@@ -136,7 +137,7 @@ func (r *Runner) connect(ctx context.Context) (*connection, error) {
 	var mode string
 	err = conn.QueryRowContext(ctx, `SELECT (SELECT timeout FROM pragma_busy_timeout), (SELECT synchronous FROM pragma_synchronous),
 (SELECT journal_mode FROM pragma_journal_mode)`).Scan(&timeout, &synchronous, &mode)
-	if needed = 2; mode != "wal" {
+	if needed, c.journal = 2, mode != "wal"; c.journal {
 		needed = 3 // EXTRA also syncs the directory after the removal of the journal, which is the commit
 	}
 	if err == nil && timeout != 0 {
@@ -178,7 +179,7 @@ func (t *Tx) End() {
 // Commit commits, and sees that the log is still there. An error is [store.ErrUnknownOutcome]
 // unless nothing was applied.
 func (t *Tx) Commit() error {
-	if err := t.Tx.Commit(); err != nil {
+	if err := t.commit(); err != nil {
 		// Some drivers leave the transaction open. No other may find it on this connection.
 		_, _ = t.conn.ExecContext(context.Background(), "ROLLBACK")
 		t.failed = true
@@ -189,6 +190,20 @@ func (t *Tx) Commit() error {
 		return newFault(store.ErrUnknownOutcome, nil, errLost+"; start this process again")
 	}
 	return nil
+}
+
+// commit waits for readers, as a commit with a rollback journal must. It does so by a statement,
+// because database/sql ends a transaction whose Commit fails.
+func (t *Tx) commit() error {
+	if !t.conn.journal {
+		return t.Tx.Commit()
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), t.r.LockTimeout)
+	defer cancel()
+	return t.r.retry(ctx, func() error {
+		_, err := t.ExecContext(context.Background(), "COMMIT")
+		return err
+	})
 }
 
 const errLost = "another process has removed the log of the database while it was in use, because this process has opened and " +

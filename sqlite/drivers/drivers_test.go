@@ -109,6 +109,7 @@ func TestDriver(t *testing.T) {
 		{"a pool of one", poolOfOne},
 		{"waits", waits},
 		{"answered", answered},
+		{"a reader", reader},
 		{"a snapshot", snapshot},
 		{"check", checks},
 		{"a first open", firstOpen},

@@ -228,6 +228,46 @@ func answered(t *testing.T, d Driver) {
 	}
 }
 
+// reader has a transaction read while a store with a rollback journal commits, which waits for it.
+func reader(t *testing.T, d Driver) {
+	path := filepath.Join(t.TempDir(), "app.db")
+	db, err := d.open(path, "5000", "OFF")
+	must(t, err)
+	defer func() { _ = db.Close() }()
+	_, err = db.Exec("PRAGMA journal_mode = DELETE")
+	must(t, err)
+	retried := make(chan struct{}, 1000)
+	s, err := sqlite.New(t.Context(), db, &sqlite.Options{Relaxed: true, PruneEvery: -1, Trace: store.Trace{
+		Retry: func(store.Retry) {
+			select {
+			case retried <- struct{}{}:
+			default:
+			}
+		},
+	}})
+	must(t, err)
+	defer func() { must(t, s.Close()) }()
+	tx, err := db.Begin()
+	must(t, err)
+	var n int
+	must(t, tx.QueryRow("SELECT count(*) FROM brim_buckets").Scan(&n))
+	filled := make(chan error)
+	go func() {
+		_, err := s.Fill(context.WithoutCancel(t.Context()), fill("a"))
+		filled <- err
+	}()
+	select {
+	case <-retried:
+	case err := <-filled:
+		t.Fatalf("beside a reader: %v; want a wait", err)
+	}
+	must(t, tx.Rollback())
+	must(t, <-filled)
+	if got := level(t, s, "a"); got != 1 {
+		t.Errorf("the level is %v, want 1", got)
+	}
+}
+
 // snapshot has a transaction read, and another connection write. The transaction cannot write any
 // more, and is told so at once. A driver that begins by BEGIN IMMEDIATE makes the other one wait
 // instead.
