@@ -47,7 +47,7 @@ func (r *reader) Write(p []byte) (n int, err error) {
 		r.buf = append(r.buf, p...)
 		return n, nil
 	}
-	for {
+	for !r.broken { // the charge must not depend on the parts in which the body comes
 		i := bytes.IndexByte(p, '\n')
 		if i < 0 {
 			r.buf = append(r.buf, p...)
@@ -61,6 +61,7 @@ func (r *reader) Write(p []byte) (n int, err error) {
 		r.line(bytes.TrimSuffix(line, []byte("\r")))
 		r.buf, p = r.buf[:0], p[i+1:]
 	}
+	return n, nil
 }
 
 var (

@@ -104,6 +104,7 @@ var usages = []struct {
 
 	{why: "no JSON", body: "<html>", none: true},
 	{why: "an empty body", none: true},
+	{why: "nothing is read after an event that cannot be read, in whatever parts it comes", kind: sse, body: "data: {s\n\n" + events(chatUsage), none: true},
 	{why: "JSON that is cut off", broken: true, body: respUsage[:len(respUsage)-1], none: true},
 	{why: "a whole answer whose end nobody has read", broken: true, body: respUsage, want: respBill},
 	{why: "an error with a text in the place of an object", body: `{"error":"no","message":"no"}`, none: true},
