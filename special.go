@@ -11,8 +11,9 @@ import (
 // number comes first.
 func isSpecial(l *Limit) bool { return l.Capacity == 0 && (*l == Nobody || *l == Unlimited) }
 
-// fillSpecial is fill for a bucket under Nobody or Unlimited. What puts units in is answered
-// without the store. What takes units out reaches it, so that a hold from before the limit can end.
+// fillSpecial is fill for a bucket under Nobody or Unlimited. A call that puts units in is
+// answered without the store. One that takes units out reaches it, so that a hold from before the
+// limit can end.
 func (l *Limiter) fillSpecial(ctx context.Context, st *State, op *store.Op, least float64) error {
 	limit := op.Limit
 	if op.Mode == store.Always {

@@ -19,6 +19,6 @@
 // answered decision. To learn the outcome of an unanswered request, send the request again with the
 // same ID.
 //
-// The comment of package sqlite tells what an application must not do with the file, and how
-// processes wait for each other.
+// The comment of package sqlite names the things that an application must not do with the file, and
+// tells how processes wait for each other.
 package sqliteledger
